@@ -1,0 +1,110 @@
+"""What a data source gives (`Dataset`), what a partitioner makes of it (`Split`).
+
+A dataset is one table of rows; train and test are marked per row, so that partitioners which merge
+them (FedTGP's settings) and those that keep them apart (FedProto's) read the same object.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..core.registry import Registry
+
+VOID = -1  # label of a pixel that counts nowhere
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """N rows of inputs and labels. Images are [N, channels, H, W], uint8 (scaled by 1/255) or float32."""
+
+    name: str
+    x: np.ndarray  # may be memory-mapped: read rows, do not copy the whole
+    y: np.ndarray  # [N] class ids; [N, H, W] with VOID where dense
+    test: np.ndarray  # [N] bool: the row belongs to the published test split
+    classes: tuple[str, ...]
+    domain: np.ndarray | None = None  # [N] index into domains
+    domains: tuple[str, ...] = ()
+    owner: np.ndarray | None = None  # [N] natural owner (writer), -1 if none
+    mean: tuple[float, ...] | None = None  # per channel, after the scaling to [0, 1]
+    std: tuple[float, ...] | None = None
+    augment: str = ""  # "crop4+flip": what training batches undergo
+
+    @property
+    def dense(self) -> bool:
+        return self.y.ndim > 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return tuple(self.x.shape[1:])
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.classes)
+
+
+class Rows(Sequence[np.ndarray]):
+    """One index array per client in two flat arrays, so that a million clients stay cheap."""
+
+    def __init__(self, values: np.ndarray, offsets: np.ndarray):
+        self.values = values
+        self.offsets = offsets
+
+    @classmethod
+    def of(cls, lists: Sequence[np.ndarray]) -> Rows:
+        sizes = [len(rows) for rows in lists]
+        values = np.concatenate([np.asarray(r, dtype=np.int64) for r in lists]) if lists else np.empty(0, np.int64)
+        return cls(values, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, client):  # type: ignore[no-untyped-def, override]
+        if not 0 <= client < len(self):
+            raise IndexError(client)
+        return self.values[self.offsets[client] : self.offsets[client + 1]]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which rows of a dataset each client trains and tests on."""
+
+    train: Rows
+    test: Rows
+
+    @property
+    def clients(self) -> int:
+        return len(self.train)
+
+
+class Source(ABC):
+    """Where a dataset comes from. Frozen dataclasses; the options are the fields."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def load(self) -> Dataset:
+        """Read (or open from the cache) the whole dataset."""
+
+
+class Partitioner(ABC):
+    """How a dataset is divided among clients. Frozen dataclasses; the options are the fields."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def split(self, dataset: Dataset, clients: int, seed: int) -> Split:
+        """Divide. Ends, or raises DataError with what cannot be and what to change."""
+
+
+sources: Registry[Source] = Registry("data")
+partitions: Registry[Partitioner] = Registry("partition")
