@@ -31,6 +31,7 @@ class Family(ABC):
     """A named architecture with options. Frozen dataclasses; the options are the fields."""
 
     name: ClassVar[str]
+    positional: ClassVar[str] = ""  # option that may stand without its name: "timm:resnet18"
 
     @abstractmethod
     def build(self, shape: tuple[int, ...], num_classes: int) -> nn.Module:

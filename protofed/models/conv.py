@@ -1,0 +1,34 @@
+"""Sizes of convolutional stacks, with an error that names the family when an image is too small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core.errors import ConfigError
+
+
+def image_shape(shape: tuple[int, ...], who: str) -> tuple[int, int, int]:
+    """Channels, height and width, or one clear line if the input is no image."""
+    if len(shape) != 3:
+        raise ConfigError(
+            f"model {who}: expected images of shape (channels, height, width), got {shape}; "
+            "use the model 'mlp' for other inputs"
+        )
+    return shape[0], shape[1], shape[2]
+
+
+def pooled_area(shape: tuple[int, ...], kernels: Sequence[int], who: str) -> int:
+    """Positions left after each unpadded convolution followed by 2×2 pooling.
+
+    >>> pooled_area((1, 28, 28), (5, 5), "fp_cnn")
+    16
+    """
+    _, height, width = image_shape(shape, who)
+    for kernel in kernels:
+        height, width = (height - kernel + 1) // 2, (width - kernel + 1) // 2
+    if height < 1 or width < 1:
+        raise ConfigError(
+            f"model {who}: images of {shape[1]}x{shape[2]} are too small for {len(kernels)} unpadded "
+            f"convolutions with pooling; use 'small_cnn' or larger images"
+        )
+    return height * width
