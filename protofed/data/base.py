@@ -58,7 +58,9 @@ class Rows(Sequence[np.ndarray]):
     @classmethod
     def of(cls, lists: Sequence[np.ndarray]) -> Rows:
         sizes = [len(rows) for rows in lists]
-        values = np.concatenate([np.asarray(r, dtype=np.int64) for r in lists]) if lists else np.empty(0, np.int64)
+        values = (
+            np.concatenate([np.asarray(r, dtype=np.int64) for r in lists]) if lists else np.empty(0, np.int64)
+        )
         return cls(values, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
     def __len__(self) -> int:
@@ -90,6 +92,7 @@ class Source(ABC):
     """Where a dataset comes from. Frozen dataclasses; the options are the fields."""
 
     name: ClassVar[str]
+    positional: ClassVar[str | None] = None  # option that takes all after the colon, as in "npz:PATH"
 
     @abstractmethod
     def load(self) -> Dataset:
@@ -100,6 +103,7 @@ class Partitioner(ABC):
     """How a dataset is divided among clients. Frozen dataclasses; the options are the fields."""
 
     name: ClassVar[str]
+    counts_clients: ClassVar[bool] = False  # knows the number of clients when asked for 0
 
     @abstractmethod
     def split(self, dataset: Dataset, clients: int, seed: int) -> Split:

@@ -1,0 +1,91 @@
+"""The one place where datasets and splits are checked, whatever made them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.errors import DataError
+from .base import VOID, Dataset, Rows, Split
+
+
+def check_dataset(dataset: Dataset) -> Dataset:
+    """Lengths agree, labels are known classes, floats are finite; else DataError."""
+    name, rows = dataset.name, len(dataset.x)
+    if rows == 0:
+        raise DataError(f"{name}: no samples")
+    columns = {"y": dataset.y, "test": dataset.test, "domain": dataset.domain, "owner": dataset.owner}
+    for column, values in columns.items():
+        if values is not None and len(values) != rows:
+            raise DataError(f"{name}: {column} has {len(values)} rows, x has {rows}; they must be equal")
+    _check_labels(dataset)
+    _check_finite(dataset)
+    return dataset
+
+
+def _check_labels(dataset: Dataset) -> None:
+    if dataset.y.dtype.kind not in "iu":
+        raise DataError(f"{dataset.name}: labels must be integers, got {dataset.y.dtype}")
+    least = VOID if dataset.dense else 0
+    low, high = int(dataset.y.min()), int(dataset.y.max())
+    if low < least or high >= dataset.num_classes:
+        bad = low if low < least else high
+        where = _first_row(dataset.y, bad)
+        raise DataError(
+            f"{dataset.name}: row {where} has label {bad}, expected 0 to {dataset.num_classes - 1}; "
+            "correct the labels or name all classes"
+        )
+    if dataset.dense and dataset.y.shape[1:] != dataset.shape[1:]:
+        raise DataError(
+            f"{dataset.name}: masks are {dataset.y.shape[1:]}, images {dataset.shape[1:]}; they must be equal"
+        )
+
+
+def _first_row(y: np.ndarray, value: int) -> int:
+    return int(np.argwhere(y == value)[0, 0])
+
+
+def _check_finite(dataset: Dataset) -> None:
+    x = dataset.x
+    if x.dtype.kind == "f" and not np.isfinite(x.sum()) and not np.isfinite(x).all():
+        row = int(np.argwhere(~np.isfinite(x))[0, 0])
+        raise DataError(f"{dataset.name}: row {row} of x holds NaN or infinity; remove or repair it")
+
+
+def check_split(split: Split, dataset: Dataset, where: str) -> Split:
+    """Every client trains on something, tests on nothing that it trains on, and all rows exist."""
+    if len(split.train) != len(split.test):
+        raise DataError(f"{where}: {len(split.train)} training parts but {len(split.test)} test parts")
+    _check_range(split.train, dataset, where)
+    _check_range(split.test, dataset, where)
+    empty = np.flatnonzero(split.train.sizes == 0)
+    if len(empty):
+        raise DataError(
+            f"{where}: client {empty[0]} has no training samples ({len(empty)} such clients of "
+            f"{split.clients}); use fewer clients, more data or other options"
+        )
+    _check_disjoint(split, dataset, where)
+    return split
+
+
+def _check_range(rows: Rows, dataset: Dataset, where: str) -> None:
+    values = rows.values
+    if len(values) and (values.min() < 0 or values.max() >= len(dataset.x)):
+        bad = values.min() if values.min() < 0 else values.max()
+        raise DataError(f"{where}: row {bad} does not exist; {dataset.name} has {len(dataset.x)} rows")
+
+
+def _check_disjoint(split: Split, dataset: Dataset, where: str) -> None:
+    trained = np.zeros(len(dataset.x), dtype=bool)
+    trained[split.train.values] = True
+    if not trained[split.test.values].any():
+        return  # nobody tests on what anybody trains on
+    shared = np.intersect1d(_keys(split.train, len(dataset.x)), _keys(split.test, len(dataset.x)))
+    if len(shared):
+        client, row = divmod(int(shared[0]), len(dataset.x))
+        raise DataError(f"{where}: client {client} both trains and tests on row {row}")
+
+
+def _keys(rows: Rows, total: int) -> np.ndarray:
+    """One number per (client, row)."""
+    client: np.ndarray = np.repeat(np.arange(len(rows), dtype=np.int64), rows.sizes)
+    return client * total + rows.values

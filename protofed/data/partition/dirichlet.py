@@ -1,0 +1,94 @@
+"""Label skew by a Dirichlet distribution, with FedTGP's balance rule.
+
+Hsu et al., *Measuring the Effects of Non-Identical Data Distribution*, 2019; the balance rule and the
+minimum follow the code that the FedTGP authors use (Zhang et al., AAAI 2024; earlier Li et al., MOON,
+CVPR 2021). Train and test rows are merged. Per class, shares q ∼ Dir(β); clients that already hold
+N/K rows get none (`balance`); repeat until every client has the minimum; then 75 % of each client's
+rows, at random, are for training. A class may end up only in a client's train or test part.
+
+Departures: tries are counted, and end in an error. Only sizes are drawn while trying; rows are
+shuffled once, after. Where all shares of the open clients underflow to 0 the class is divided evenly
+among them, instead of becoming NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...core.errors import DataError
+from ...core.options import option
+from ...core.rng import numpy_generator
+from ..base import Dataset, Partitioner, Split, partitions
+from .pool import Pool, holdout
+
+
+@partitions.register("dirichlet")
+@dataclass(frozen=True)
+class Dirichlet(Partitioner):
+    """Label skew by Dirichlet shares per class."""
+
+    beta: float = option(0.1, "concentration; small means few classes per client", above=0)
+    balance: bool = option(True, "clients that hold their even share get no more")
+    minimum: int | None = option(None, "rows a client must have; default min(batch/0.25, N/2K)", low=1)
+    batch: int = option(10, "batch size, for the default minimum", low=1)
+    train: float = option(0.75, "share of a client's rows for training", above=0, high=1)
+    tries: int = option(2000, "draws before giving up", low=1)
+
+    def split(self, dataset: Dataset, clients: int, seed: int) -> Split:
+        rng = numpy_generator(seed, "partition", self.name)
+        pool = Pool(dataset, rng=rng)
+        minimum = self.minimum or least_rows(len(dataset.x), clients, self.batch, self.train)
+        amounts = self._amounts(pool.counts, clients, minimum, rng)
+        return holdout(pool.deal(amounts), self.train, rng)
+
+    def _amounts(
+        self, counts: np.ndarray, clients: int, minimum: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """[K, C] rows per client and class."""
+        if minimum * clients > counts.sum():
+            raise DataError(
+                f"dirichlet: {clients} clients with at least {minimum} rows need {minimum * clients}, "
+                f"there are {counts.sum()}; use fewer clients or a lower minimum"
+            )
+        best = 0
+        for _ in range(self.tries):
+            amounts = self._draw(counts, clients, rng)
+            best = max(best, smallest := int(amounts.sum(axis=1).min()))
+            if smallest >= minimum:
+                return amounts
+        raise DataError(
+            f"dirichlet: in {self.tries} tries the smallest client never had more than {best} rows, "
+            f"{minimum} are asked for; lower minimum, raise beta or use fewer clients"
+        )
+
+    def _draw(self, counts: np.ndarray, clients: int, rng: np.random.Generator) -> np.ndarray:
+        amounts = np.zeros((clients, len(counts)), dtype=np.int64)
+        held = np.zeros(clients, dtype=np.int64)
+        shares = rng.dirichlet(np.full(clients, self.beta), len(counts))
+        for cls, count in enumerate(counts):
+            q = shares[cls]
+            if self.balance:
+                is_open = held < counts.sum() / clients
+                q = q * is_open
+                q = q / q.sum() if q.sum() > 0 else is_open / is_open.sum()
+            amounts[:, cls] = cut_sizes(q, int(count))
+            held += amounts[:, cls]
+        return amounts
+
+
+def cut_sizes(shares: np.ndarray, count: int) -> np.ndarray:
+    """Sizes of the pieces when `count` rows are cut at ⌊cumulative share · count⌋.
+
+    >>> cut_sizes(np.array([0.25, 0.0, 0.75]), 10).tolist()
+    [2, 0, 8]
+    """
+    cuts = np.floor(np.cumsum(shares)[:-1] * count).astype(np.int64).clip(0, count)
+    return np.diff(np.concatenate([[0], cuts, [count]]))
+
+
+def least_rows(rows: int, clients: int, batch: int, train: float) -> int:
+    """l_min = min(batch / (1 − train), N / 2K), at least 1: the test part can fill one batch."""
+    full = batch / (1 - train) if train < 1 else batch
+    return max(1, int(min(full, rows / clients / 2)))

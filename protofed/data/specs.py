@@ -1,0 +1,64 @@
+"""From written forms ("mnist:per_class=100", "npz:PATH", "nway:n=3") to datasets and splits."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from ..core.errors import ConfigError
+from ..core.options import build, parse_spec
+from .base import Dataset, Split, partitions, sources
+from .check import check_dataset, check_split
+from .partition import iid as _registers_all_partitioners  # noqa: F401
+from .sources import digits as _registers_all_sources  # noqa: F401
+
+
+def load(spec: str, extra: Mapping[str, Any] | None = None) -> Dataset:
+    """Open a dataset: a name, "name:key=value,…", or "kind:PATH" for kinds that take a path.
+
+    After a path, further options may follow: "npz:PATH,per_class=100". `extra` adds options.
+    """
+    name, options = parse_source(spec)
+    source = build(sources[name], {**options, **(extra or {})}, f"data {name}")
+    return check_dataset(source.load())
+
+
+def partition(
+    spec: str, dataset: Dataset, clients: int, seed: int, extra: Mapping[str, Any] | None = None
+) -> Split:
+    """Divide a dataset among clients, and check the result.
+
+    `clients=0` means as many as the data names, for partitioners that know (natural, domain, pfllib).
+    """
+    if clients < 0:
+        raise ConfigError(f"partition {spec}: clients must be at least 0, got {clients}")
+    partitioner = partitions.make(spec, extra)
+    if clients == 0 and not partitioner.counts_clients:
+        raise ConfigError(f"partition {spec}: clients must be at least 1, got 0")
+    return check_split(partitioner.split(dataset, clients, seed), dataset, f"partition {spec}")
+
+
+def parse_source(spec: str) -> tuple[str, dict[str, str]]:
+    """Split a data spec into its name and options; a path may hold colons, commas and equal signs.
+
+    >>> parse_source("npz:/data/a=b.npz,per_class=5")
+    ('npz', {'per_class': '5', 'path': '/data/a=b.npz'})
+    """
+    name, _, rest = spec.partition(":")
+    name = name.strip()
+    cls = sources[name]
+    if cls.positional is None:
+        return parse_spec(spec)
+    names = {field.name for field in dataclasses.fields(cls)}
+    options: dict[str, str] = {}
+    while "," in rest or "=" in rest:  # peel known options off the end; what is left is the path
+        head, _, last = rest.rpartition(",")
+        key, equals, value = last.partition("=")
+        if not equals or key.strip().replace("-", "_") not in names:
+            break
+        options[key.strip()] = value.strip()
+        rest = head
+    if rest:
+        options[cls.positional] = rest
+    return name, options
