@@ -1,0 +1,20 @@
+"""Local: every client trains on its own data and talks to nobody. The reference to beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..core.algorithm import Algorithm, View, methods
+from ..core.data import Batch
+from ..core.net import Net
+from ..ops.losses import ce
+from torch import Tensor
+
+
+@methods.register("local")
+@dataclass(frozen=True)
+class Local(Algorithm):
+    """Cross-entropy on the client's own data; no communication."""
+
+    def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
+        return ce(net(batch.x)[1], batch.y)

@@ -1,0 +1,177 @@
+"""The contract: a method is a frozen dataclass of pure functions, cut at the wire.
+
+Its fields are the hyperparameters. Its hooks never touch an engine, a file or a global; engines never
+know a method's name. One round, one direction:
+
+    server   broadcast ─┐                                   ┌─ aggregate
+    client              └─ load → prepare → loss* → upload ─┘
+
+`docs/architecture.md` tells which hook may do what; `algorithms/_template.py` is a start for a new one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .data import Batch, LocalData
+from .net import Net
+from .optim import Opt
+from .record import Nothing, Record, Replies, Tree
+from .registry import Registry
+from .task import Task, Turn
+
+View = dict[str, Any]  # tensors (or dicts of tensors) that `loss` reads
+Loss = Tensor | tuple[Tensor, dict[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a method asks of the federation; checked before training starts, with the remedy."""
+
+    model: bool = False  # all clients have one architecture
+    base: bool = False  # all bases alike (heads may differ)
+    head: bool = False  # all heads alike (bases may differ)
+    embedding: bool = False  # all embeddings of one size
+    halves: bool = False  # models made of a base and a head
+    public: bool = False  # a public unlabelled data set
+    dense: bool = True  # works with dense labels (segmentation) too
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One stretch of local training within a leg. Optimisers start anew in each phase."""
+
+    train: tuple[str, ...] = ("",)  # prefixes of the parameters that move
+    epochs: int | None = None  # None: as the turn says (a straggler has fewer)
+    steps: int | None = None  # end after so many steps, whatever the epochs
+    data: str = "local"  # or "public"
+    batch_size: int | None = None
+    loss: str = "loss"  # name of the hook
+    opts: Mapping[str, Opt] = field(default_factory=dict)  # prefix → optimiser, the longest wins
+    eval: tuple[str, ...] = ()  # modules (prefixes of their names) in eval mode
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One exchange within a round. Most methods have one."""
+
+    name: str = "train"
+    down: type[Record] = Nothing
+    up: type[Record] = Nothing
+    phases: tuple[Phase, ...] = (Phase(),)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Values that reproduce a published setting: of the method, and of local training."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    train: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+
+class Ran(NamedTuple):
+    """What happened between `prepare` and `upload`."""
+
+    steps: int
+    lr: float
+    start: Tree  # tensors right after `load`
+    sums: dict[str, Tensor]  # second results of `loss`, added up; empty without steps
+    before: Any  # what `before` returned
+    view: View
+
+
+@dataclass(frozen=True)
+class Algorithm(ABC):
+    """Base of all methods. Every hook has a default that suits a method which exchanges nothing."""
+
+    name: ClassVar[str] = ""
+    paper: ClassVar[str] = ""  # citation for the docs
+    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType({"paper": Preset()})
+    sampling: ClassVar[str] = "uniform"  # or "size": probability proportional to the sample count
+    modes: ClassVar[tuple[str, ...]] = ("clf",)  # names of what `predict` returns, the main one first
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    @property
+    def legs(self) -> tuple[Leg, ...]:
+        return (Leg(),)
+
+    @property
+    def keep(self) -> tuple[str, ...]:
+        """Prefixes of the tensors that stay at the client; "buffers" stands for all buffers."""
+        return ("",)
+
+    @property
+    def partial(self) -> str:
+        """What happens to stragglers: "use" their partial work, or "drop" them."""
+        return "use"
+
+    def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
+        """Modules beside "model", by part name; freshly initialised."""
+        return {}
+
+    # server
+
+    def init(self, task: Task, turn: Turn) -> Record:
+        """First state. Common weights come from `task.fresh(group)`."""
+        return Nothing()
+
+    def broadcast(self, state: Any, turn: Turn) -> Record:
+        """What goes down to `turn.client`. Cheap: compute in `aggregate`."""
+        return Nothing()
+
+    def aggregate(self, state: Any, replies: Replies, turn: Turn) -> Any:
+        """Next state from the accepted replies (at least one)."""
+        return state
+
+    # client
+
+    def load(self, tensors: Tree, down: Any, turn: Turn) -> Tree:
+        """Install what came down; by default the field `weights` if there is one."""
+        return {**tensors, **getattr(down, "weights", {})}
+
+    def prepare(self, net: Net, data: LocalData, down: Any, mem: Tree, turn: Turn) -> View:
+        """All that `loss` reads besides net and batch, in shapes equal for all clients of a group."""
+        return {}
+
+    def before(self, net: Net, data: LocalData, down: Any, mem: Tree, turn: Turn) -> Any:
+        """A pass before training, kept for `upload` as `ran.before`."""
+        return None
+
+    def draw(self, generator: torch.Generator, batch_size: int, view: View) -> dict[str, Tensor]:
+        """Random inputs of one step."""
+        return {}
+
+    def loss(self, net: Net, batch: Batch, view: View) -> Loss:
+        """Scalar to minimise, or (scalar, dict of sums to collect). Runs under vmap: no `.item()`,
+        no branch on values, no boolean indexing."""
+        raise TypeError(f"{type(self).__name__} trains but defines no loss")
+
+    def upload(
+        self, net: Net, data: LocalData, down: Any, mem: Tree, ran: Ran, turn: Turn
+    ) -> tuple[Record, Tree]:
+        """What goes up, and the client's next private memory."""
+        return Nothing(), mem
+
+    def predict(self, net: Net, x: Tensor, data: LocalData, down: Any, mem: Tree) -> dict[str, Tensor]:
+        """Scores [B, C] per named prediction mode; the largest wins."""
+        return {"clf": net(x)[1]}
+
+    # analysis
+
+    def prototypes(self, state: Any) -> tuple[Tensor, Tensor] | None:
+        """Global prototypes as rows [J, D] and their classes [J], if the method has any."""
+        return None
+
+
+methods: Registry[Algorithm] = Registry("method")

@@ -1,0 +1,72 @@
+"""What a client's hooks see of its data: whole tensors, and batches while training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+Augment = Callable[[Tensor, torch.Generator], Tensor]
+
+
+@dataclass(frozen=True)
+class LocalData:
+    """One client's samples, normalised. `y` is [N], or [N, H, W] with −1 for void pixels."""
+
+    x: Tensor
+    y: Tensor
+    augment: Augment | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def chunks(self, size: int = 512) -> Iterator[tuple[Tensor, Tensor]]:
+        """All samples in order, in large pieces: for passes without training."""
+        for start in range(0, len(self), size):
+            yield self.x[start : start + size], self.y[start : start + size]
+
+    def present(self, num_classes: int) -> Tensor:
+        """Bool [C]: the classes of which this client has training samples."""
+        labels = self.y[self.y >= 0]
+        return torch.bincount(labels.flatten(), minlength=num_classes) > 0
+
+
+class Batch(NamedTuple):
+    """What `loss` sees in one step. Always whole, never padded."""
+
+    x: Tensor
+    y: Tensor
+    idx: Tensor  # row numbers in the local (or public) data
+    last: Tensor  # 1.0 in the last epoch of the phase, else 0.0
+    rand: dict[str, Tensor]  # what the method's `draw` returned
+
+
+class ClientData(Protocol):
+    """Where an engine gets clients' samples. Sizes are known without loading anything."""
+
+    def __len__(self) -> int: ...
+
+    def size(self, client: int) -> int:
+        """Number of training samples."""
+        ...
+
+    def train(self, client: int) -> LocalData: ...
+
+    def test(self, client: int) -> LocalData: ...
+
+
+def batch_rows(
+    n: int, size: int, epochs: int, generator: torch.Generator, drop_last: bool = False
+) -> Iterator[tuple[Tensor, bool]]:
+    """Row numbers of each batch, shuffled per epoch, and whether it belongs to the last epoch.
+
+    With `drop_last` an incomplete batch is left out, unless it is the only one.
+    """
+    for epoch in range(epochs):
+        order = torch.randperm(n, generator=generator)
+        stop = n - n % size if drop_last and n >= size else n
+        for start in range(0, stop, size):
+            yield order[start : min(start + size, stop)], epoch == epochs - 1

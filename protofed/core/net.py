@@ -1,0 +1,168 @@
+"""Nets: a client's modules bound to its tensors. Methods call them; engines decide how they run.
+
+    z, logits = net(x)             the client's model
+    net.embed(x), net.head(z)      its two halves, where the model has them
+    net["aux"](x)                  another module that the method declared
+    net.at(tensors)(x)             a frozen copy in eval mode, say the previous model
+    net.tensors("model.head.")     parameters and buffers by prefix, safe to keep
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from .errors import ConfigError
+from .record import Tree
+
+Modules = Mapping[str, nn.Module]
+
+
+def selects(prefixes: Iterable[str], name: str) -> bool:
+    """Whether `name` starts with one of the prefixes; "" selects everything."""
+    return any(name.startswith(prefix) for prefix in prefixes)
+
+
+class Net(ABC):
+    """What a method may do with a model, on every engine."""
+
+    part: str
+
+    @abstractmethod
+    def __call__(self, *args: Tensor) -> Any:
+        """Run the module: (embedding, logits) for a client model."""
+
+    @abstractmethod
+    def embed(self, x: Tensor) -> Tensor:
+        """Embedding alone."""
+
+    @abstractmethod
+    def head(self, z: Tensor) -> Tensor:
+        """Logits of embeddings."""
+
+    @abstractmethod
+    def __getitem__(self, part: str) -> Net:
+        """Another module of this client."""
+
+    @abstractmethod
+    def at(self, tensors: Mapping[str, Tensor]) -> Net:
+        """The same modules, frozen, in eval mode, with other tensors."""
+
+    @abstractmethod
+    def tensors(self, *prefixes: str) -> Tree:
+        """Copies of parameters and buffers whose names start so; all without prefixes."""
+
+
+class LiveNet(Net):
+    """Real modules whose parameters are overwritten by the client at work: the fast path."""
+
+    def __init__(self, modules: Modules, frozen: Modules, part: str = "model"):
+        self.modules = modules
+        self.frozen = frozen
+        self.part = part
+        self._module = modules[part]
+
+    def __call__(self, *args: Tensor) -> Any:
+        return self._module(*args)
+
+    def embed(self, x: Tensor) -> Tensor:
+        return _embed(self._module, x)
+
+    def head(self, z: Tensor) -> Tensor:
+        out: Tensor = half(self._module, "head")(z)
+        return out
+
+    def __getitem__(self, part: str) -> LiveNet:
+        return LiveNet(self.modules, self.frozen, part)
+
+    def at(self, tensors: Mapping[str, Tensor]) -> BoundNet:
+        return BoundNet(self.frozen, tensors, self.part)
+
+    def tensors(self, *prefixes: str) -> Tree:
+        return {
+            name: tensor.detach().clone(memory_format=torch.contiguous_format)
+            for name, tensor in self.named().items()
+            if not prefixes or selects(prefixes, name)
+        }
+
+    def named(self) -> Tree:
+        """The live tensors themselves, by full name."""
+        return {
+            f"{part}.{name}": tensor
+            for part, module in self.modules.items()
+            for name, tensor in module.state_dict(keep_vars=True).items()
+        }
+
+    def install(self, tensors: Mapping[str, Tensor]) -> None:
+        """Overwrite the modules' tensors. The layout in memory stays the modules' own."""
+        with torch.no_grad():
+            for name, target in self.named().items():
+                target.copy_(tensors[name])
+
+
+class BoundNet(Net):
+    """Modules called as functions of given tensors: frozen copies, and nets under vmap."""
+
+    def __init__(self, modules: Modules, bound: Mapping[str, Tensor], part: str = "model"):
+        self.modules = modules
+        self.bound = bound
+        self.part = part
+
+    def _run(self, module: nn.Module, prefix: str, *args: Tensor) -> Any:
+        own = {n[len(prefix) :]: t for n, t in self.bound.items() if n.startswith(prefix)}
+        return functional_call(module, own, args)
+
+    def __call__(self, *args: Tensor) -> Any:
+        return self._run(self.modules[self.part], f"{self.part}.", *args)
+
+    def embed(self, x: Tensor) -> Tensor:
+        module = self.modules[self.part]
+        if hasattr(module, "base"):
+            z: Tensor = self._run(half(module, "base"), f"{self.part}.base.", x)
+            return z
+        return _first(self(x))
+
+    def head(self, z: Tensor) -> Tensor:
+        head = half(self.modules[self.part], "head")
+        out: Tensor = self._run(head, f"{self.part}.head.", z)
+        return out
+
+    def __getitem__(self, part: str) -> BoundNet:
+        return BoundNet(self.modules, self.bound, part)
+
+    def at(self, tensors: Mapping[str, Tensor]) -> BoundNet:
+        return BoundNet(self.modules, tensors, self.part)
+
+    def tensors(self, *prefixes: str) -> Tree:
+        return {
+            name: tensor.detach().clone()
+            for name, tensor in self.bound.items()
+            if not prefixes or selects(prefixes, name)
+        }
+
+
+def half(module: nn.Module, which: str) -> nn.Module:
+    """The base or the head of a model; an error for a model that is not made of two halves."""
+    found = getattr(module, which, None)
+    if not isinstance(found, nn.Module):
+        raise ConfigError(
+            f"model {type(module).__name__} has no `{which}`: build it as protofed.Model(base, head), "
+            f"or choose a method that does not need the {which} on its own"
+        )
+    return found
+
+
+def _embed(module: nn.Module, x: Tensor) -> Tensor:
+    if hasattr(module, "base"):
+        z: Tensor = half(module, "base")(x)
+        return z
+    return _first(module(x))
+
+
+def _first(out: tuple[Tensor, Tensor]) -> Tensor:
+    return out[0]

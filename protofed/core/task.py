@@ -1,0 +1,188 @@
+"""The task: what server and clients agree on before the first round, and the modules built for it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .data import LocalData
+from .dropout import make_reproducible
+from .errors import ConfigError
+from .net import BoundNet, LiveNet, Modules
+from .optim import Opt
+from .record import Tree
+from .rng import key_seed, seeded, torch_generator
+
+if TYPE_CHECKING:
+    from .algorithm import Algorithm
+
+
+@dataclass(frozen=True)
+class Group:
+    """Clients of one architecture. `build` makes a freshly initialised module."""
+
+    name: str
+    build: Callable[[], nn.Module]
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of the tensors of one group's modules."""
+
+    parameters: tuple[str, ...]
+    buffers: frozenset[str]
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.parameters, *sorted(self.buffers))
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Sizes, groups, optimiser and budget; with `fresh`, `live` and `net` as the only module factory."""
+
+    algorithm: Algorithm
+    groups: Sequence[Group]
+    group_index: np.ndarray  # [clients] index into groups
+    num_classes: int
+    embed_dims: tuple[int, ...]  # per group
+    opt: Opt = field(default_factory=lambda: Opt())
+    epochs: int = 1
+    batch_size: int = 8
+    drop_last: bool = False
+    schedule: str = "constant"  # or "poly": the learning rate falls to 0 over the rounds
+    rounds: int = 1
+    seed: int = 0
+    common_init: bool = False
+    public: LocalData | None = None
+    class_names: tuple[str, ...] = ()
+    dtype: torch.dtype = torch.float32
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    @property
+    def clients(self) -> int:
+        return len(self.group_index)
+
+    @property
+    def C(self) -> int:
+        return self.num_classes
+
+    @property
+    def D(self) -> int:
+        """Embedding size shared by all groups; methods that use it declare `Needs(embedding=True)`."""
+        return self.embed_dims[0]
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """What the fixed axis letters of records stand for."""
+        public = {"N": len(self.public)} if self.public is not None else {}
+        return {"C": self.C, "D": self.D, **public}
+
+    def group_of(self, client: int | None) -> int:
+        """Group of a client; of the server (None) the first."""
+        return 0 if client is None else int(self.group_index[client])
+
+    def lr_factor(self, round: int) -> float:
+        """What the schedule makes of the learning rate in this round (poly: power 0.9, as DeepLab's)."""
+        if self.schedule == "constant":
+            return 1.0
+        return float((1 - (round - 1) / self.rounds) ** 0.9)
+
+    # modules
+
+    def modules(self, group: int) -> Modules:
+        """New modules of a group: the model, and what the method declares beside it."""
+        made = {"model": self.groups[group].build(), **self.algorithm.modules(self, group)}
+        return {part: make_reproducible(m).to(self.device, self.dtype) for part, m in made.items()}
+
+    def live(self, group: int) -> LiveNet:
+        """The one live net of a group, overwritten by whichever client is at work."""
+        if group not in self._live:
+            with seeded(self.seed, "live"):
+                modules = self.modules(group)
+            frozen = {part: copy.deepcopy(m).eval().requires_grad_(False) for part, m in modules.items()}
+            self._live[group] = LiveNet(modules, frozen)
+        return self._live[group]
+
+    def net(self, group: int, tensors: Mapping[str, Tensor]) -> BoundNet:
+        """A frozen net in eval mode with these tensors: for server steps."""
+        return BoundNet(self.live(group).frozen, tensors)
+
+    def names(self, group: int) -> Names:
+        if group not in self._names:
+            live = self.live(group)
+            parameters = [f"{p}.{n}" for p, m in live.modules.items() for n, _ in m.named_parameters()]
+            buffers = frozenset(live.named()) - frozenset(parameters)
+            self._names[group] = Names(tuple(parameters), buffers)
+        return self._names[group]
+
+    def fresh(self, group: int, client: int | None = None) -> Tree:
+        """Initial tensors: of a client, or (None) those common to all clients of the group."""
+        with seeded(self.seed, "init", group, None if self.common_init else client):
+            modules = self.modules(group)
+        return {
+            f"{part}.{name}": tensor.detach()
+            for part, module in modules.items()
+            for name, tensor in module.state_dict().items()
+        }
+
+    def parameter_count(self, group: int) -> int:
+        """Parameters of the group's own model, without what the method adds."""
+        if group not in self._counts:
+            with seeded(self.seed, "count"):
+                model = self.groups[group].build()
+            self._counts[group] = sum(p.numel() for p in model.parameters())
+        return self._counts[group]
+
+    def smallest_group(self) -> int:
+        """Index of the group with the fewest parameters: the auxiliary model of FML and FedKD."""
+        return min(range(len(self.groups)), key=lambda g: (self.parameter_count(g), g))
+
+    @cached_property
+    def _live(self) -> dict[int, LiveNet]:
+        return {}
+
+    @cached_property
+    def _names(self) -> dict[int, Names]:
+        return {}
+
+    @cached_property
+    def _counts(self) -> dict[int, int]:
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """Who and when: the task, the round (from 1), the leg, the client (None at the server)."""
+
+    task: Task
+    round: int
+    leg: str = "train"
+    client: int | None = None
+    epochs: int = 1
+    late: bool = False  # a straggler, which runs fewer epochs
+
+    @property
+    def group(self) -> int:
+        return self.task.group_of(self.client)
+
+    def seed(self, purpose: str) -> int:
+        return key_seed(self.task.seed, self.round, self.leg, self.client, purpose)
+
+    def generator(self, purpose: str) -> torch.Generator:
+        """The generator of (seed, round, leg, client, purpose)."""
+        return torch_generator(self.task.seed, self.round, self.leg, self.client, purpose)
+
+    def public_batches(self, size: int) -> list[Tensor]:
+        """Row numbers of the public data in batches, the same for all clients and legs of the round."""
+        if self.task.public is None:
+            raise ConfigError(f"{self.task.algorithm.name}: needs public data; give it with --public")
+        order = torch_generator(self.task.seed, self.round, "public")
+        return list(torch.randperm(len(self.task.public), generator=order).split(size))

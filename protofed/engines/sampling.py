@@ -1,0 +1,73 @@
+"""Who takes part in a round, and who is late. Drawn from (seed, round) alone, so that every method and
+every engine sees the same clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from ..core.errors import ConfigError
+from ..core.options import option
+from ..core.rng import torch_generator
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How many rounds, and who takes part."""
+
+    rounds: int = option(20, "rounds to run", low=1)
+    participation: float = option(1.0, "fraction of the clients in a round", above=0, high=1)
+    sample: int | None = option(None, "number of clients in a round (instead of the fraction)", low=1)
+    sampling: str | None = option(
+        None, "how clients are drawn; default: as the method says", choices=("uniform", "size")
+    )
+    stragglers: float = option(0.0, "δ, fraction of the drawn clients that do part of the epochs", low=0, high=1)
+    allow_zero: bool = option(False, "a straggler may do no epoch at all")
+    newcomers: int = option(0, "last clients that stay out of training, for `protofed onboard`", low=0)
+
+
+class Drawn(NamedTuple):
+    """A participant, its number of epochs, and whether it is a straggler."""
+
+    client: int
+    epochs: int
+    late: bool
+
+
+def draw(
+    plan: Rounds, sampling: str, clients: int, epochs: int, seed: int, round: int, size: Callable[[int], int]
+) -> list[Drawn]:
+    """The participants of a round, sorted by client."""
+    population = clients - plan.newcomers
+    count = plan.sample or max(1, int(plan.participation * population))
+    if count > population:
+        raise ConfigError(f"sample: {count} clients a round, but only {population} take part in training")
+    generator = torch_generator(seed, round, "participants")
+    if count == population:
+        chosen = torch.arange(population)
+    elif sampling == "size":
+        weights = torch.tensor([float(size(c)) for c in range(population)])
+        chosen = torch.multinomial(weights, count, generator=generator)
+    else:
+        chosen = torch.randperm(population, generator=generator)[:count]
+    late_count = count - round_half_up(count * (1 - plan.stragglers))
+    late = set(chosen[torch.randperm(count, generator=generator)[:late_count]].tolist())
+    return [_drawn(c, c in late, plan, epochs, seed, round) for c in sorted(chosen.tolist())]
+
+
+def _drawn(client: int, late: bool, plan: Rounds, epochs: int, seed: int, round: int) -> Drawn:
+    """F' ~ U{1, …, F−1} for a straggler (from 0 with `allow_zero`); with F = 1 it does the one epoch."""
+    if not late:
+        return Drawn(client, epochs, False)
+    low = 0 if plan.allow_zero else 1
+    if epochs <= low:
+        return Drawn(client, epochs, True)
+    generator = torch_generator(seed, round, client, "straggler")
+    return Drawn(client, int(torch.randint(low, epochs, (), generator=generator)), True)
+
+
+def round_half_up(value: float) -> int:
+    return int(value + 0.5)

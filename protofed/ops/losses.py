@@ -1,0 +1,39 @@
+"""Losses shared by methods. All are batch means unless they say otherwise, and run under vmap."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from ..core.data import Batch
+from .distances import DISTANCES
+from .prototypes import class_sums, means, rows
+
+
+def ce(logits: Tensor, y: Tensor) -> Tensor:
+    """Cross-entropy, mean over the samples (over the pixels that are not void, if dense)."""
+    if logits.ndim == 2:
+        return cross_entropy(logits, y)
+    total = cross_entropy(logits, y, ignore_index=-1, reduction="sum")
+    return total / (y >= 0).sum().clamp(min=1)
+
+
+def class_pull(z: Tensor, batch: Batch, protos: Tensor, known: Tensor, distance: str) -> Tensor:
+    """Distance [C] between the batch mean of each class and its prototype; 0 where either is missing."""
+    sums, count = class_sums(z, batch.y, len(protos))
+    both = known & (count > 0)
+    gaps = DISTANCES[distance](means(sums, count), protos)
+    return gaps.where(both, gaps.new_zeros(()))
+
+
+def sample_pull(z: Tensor, batch: Batch, protos: Tensor, known: Tensor, distance: str) -> Tensor:
+    """Mean over the batch of the distance of each embedding to the prototype of its class.
+
+    Samples whose class has no prototype count in the denominator with 0, as in the released code,
+    whose target for them is the embedding itself.
+    """
+    z, y = rows(z, batch.y)
+    safe = y.clamp(min=0)
+    pulled = known[safe] & (y >= 0)
+    gaps = DISTANCES[distance](z, protos[safe])
+    return gaps.where(pulled, gaps.new_zeros(())).mean()

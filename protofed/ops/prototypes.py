@@ -1,0 +1,96 @@
+"""Class sums, means and nearest prototypes. Tensors only; no loop over samples or classes.
+
+Axes: B samples, C classes, D embedding, J prototype rows.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from ..core.data import LocalData
+from ..core.net import Net
+from .distances import pairwise_l2
+
+
+def rows(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Embeddings [B, D] and labels [B]. Feature maps become one row per position, with the labels
+    sampled down to the resolution of the map (nearest)."""
+    if z.ndim == 2:
+        return z, y
+    small = interpolate(y[:, None].to(z.dtype), size=z.shape[-2:], mode="nearest")[:, 0].to(y.dtype)
+    return z.movedim(1, -1).reshape(-1, z.shape[1]), small.reshape(-1)
+
+
+def one_hot(y: Tensor, num_classes: int, dtype: torch.dtype) -> Tensor:
+    """[B, C]; a label of −1 gives a row of zeros. Written so that it runs under vmap."""
+    return (y[:, None] == torch.arange(num_classes, device=y.device)).to(dtype)
+
+
+def class_sums(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
+    """Sum of embeddings [C, D] and count [C] per class."""
+    z, y = rows(z, y)
+    hot = one_hot(y, num_classes, z.dtype)
+    return hot.T @ z, hot.sum(0)
+
+
+def means(sums: Tensor, count: Tensor) -> Tensor:
+    """Means [C, D]; zeros where the count is 0."""
+    return sums / count.clamp(min=1)[:, None]
+
+
+def features(net: Net, data: LocalData) -> tuple[Tensor, Tensor]:
+    """Embeddings [N, D] and labels [N] of all samples, in one pass of large chunks."""
+    parts = [rows(net.embed(x), y) for x, y in data.chunks()]
+    return torch.cat([z for z, _ in parts]), torch.cat([y for _, y in parts])
+
+
+def class_means(net: Net, data: LocalData, num_classes: int) -> tuple[Tensor, Tensor]:
+    """Prototypes [C, D] (Eq. 3 of FedProto) and counts [C] by one pass over the data."""
+    parts = [class_sums(net.embed(x), y, num_classes) for x, y in data.chunks()]
+    count = torch.stack([n for _, n in parts]).sum(0)
+    return means(torch.stack([s for s, _ in parts]).sum(0), count), count
+
+
+def owned(table: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Only the classes with a count: (rows [J, D], class ids [J], counts [J])."""
+    cls = torch.nonzero(count > 0)[:, 0]
+    return table[cls], cls, count[cls].to(torch.int64)
+
+
+def table(mean: Tensor, cls: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
+    """Inverse of `owned`: ([C, D] with zeros for unknown classes, bool [C])."""
+    full = mean.new_zeros(num_classes, mean.shape[1]).index_copy(0, cls, mean)
+    known = torch.zeros(num_classes, dtype=torch.bool, device=cls.device).index_fill(0, cls, True)
+    return full, known
+
+
+def nearest(z: Tensor, protos: Tensor, known: Tensor, fallback: Tensor) -> Tensor:
+    """Scores [B, C] = minus the L2 distance (Eq. 4 of FedProto); unknown classes cannot win.
+
+    Where no class is known at all the scores are `fallback`, the classifier's logits.
+    """
+    scores = -pairwise_l2(z, protos)
+    scores = scores.masked_fill(~known, float("-inf"))
+    return torch.where(known.any(), scores, fallback)
+
+
+def prototype_scores(
+    z: Tensor, logits: Tensor, protos: Tensor, known: Tensor, local: Tensor, mem: dict[str, Tensor]
+) -> dict[str, Tensor]:
+    """The four prediction modes.
+
+    `clf` classifier; `gp_all` nearest global prototype; `gp_local` the same among the client's own
+    classes; `lp` nearest prototype of the client's own (`mem["mean"]`, `mem["n"]`).
+    """
+    if z.ndim > 2:  # one decision per position of the feature map has no counterpart in the labels
+        return {"clf": logits}
+    own = mem["n"] > 0 if "n" in mem else torch.zeros_like(known)
+    mean = mem["mean"] if "mean" in mem else torch.zeros_like(protos)
+    return {
+        "clf": logits,
+        "gp_all": nearest(z, protos, known, logits),
+        "gp_local": nearest(z, protos, known & local, logits),
+        "lp": nearest(z, mean, own, logits),
+    }
