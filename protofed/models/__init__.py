@@ -1,6 +1,8 @@
 """Client models: one file per family, registered in `families`; `groups` gives them to clients."""
 
-from . import fp_cnn, mlp, small_cnn  # importing a family registers it
+from importlib import import_module
+from pkgutil import iter_modules
+
 from .base import Family, Model, families
 from .check import check_model, count_parameters
 from .groups import Assignment, assign
@@ -17,11 +19,11 @@ __all__ = [
     "check_model",
     "count_parameters",
     "families",
-    "fp_cnn",
-    "mlp",
     "named_groups",
     "read_family",
-    "small_cnn",
     "split_head",
     "write_family",
 ]
+
+for _file in iter_modules(__path__):  # importing a family's file registers it
+    import_module(f"{__name__}.{_file.name}")

@@ -15,7 +15,7 @@ def check_model(module: nn.Module, shape: tuple[int, ...], num_classes: int, who
 
     Embedding [B, D] with logits [B, C], or maps of both: [B, D, h, w] with [B, C, H, W].
     """
-    embedding, logits = _outputs(_try_forward(module, shape, who), who)
+    embedding, logits = _outputs(try_forward(module, shape, who), who)
     if embedding.dim() not in (2, 4) or len(embedding) != 2:
         raise ConfigError(
             f"model {who}: expected an embedding of shape [B, D] (or [B, D, h, w]), got "
@@ -35,7 +35,7 @@ def count_parameters(module: nn.Module, prefix: str = "") -> int:
     return sum(p.numel() for name, p in module.named_parameters() if name.startswith(prefix))
 
 
-def _try_forward(module: nn.Module, shape: tuple[int, ...], who: str) -> Any:
+def try_forward(module: nn.Module, shape: tuple[int, ...], who: str) -> Any:
     """One pass that leaves train mode and the random state as they were."""
     modes = [(m, m.training) for m in module.modules()]
     parameter = next(module.parameters(), torch.empty(0))

@@ -1,8 +1,11 @@
-"""Sizes of convolutional stacks, with an error that names the family when an image is too small."""
+"""Plain convolutional stacks and their sizes; an image that is too small gives an error naming the family."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+
+from torch import nn
 
 from ..core.errors import ConfigError
 
@@ -18,7 +21,7 @@ def image_shape(shape: tuple[int, ...], who: str) -> tuple[int, int, int]:
 
 
 def pooled_area(shape: tuple[int, ...], kernels: Sequence[int], who: str) -> int:
-    """Positions left after each unpadded convolution followed by 2×2 pooling.
+    """Positions left after unpadded convolutions, each followed by 2×2 pooling. Kernel 1: padded ones.
 
     >>> pooled_area((1, 28, 28), (5, 5), "fp_cnn")
     16
@@ -32,3 +35,11 @@ def pooled_area(shape: tuple[int, ...], kernels: Sequence[int], who: str) -> int
             f"convolutions with pooling; use 'small_cnn' or larger images"
         )
     return height * width
+
+
+def conv_pool_stack(channels: int, widths: Sequence[int], kernel: int, padding: int = 0) -> nn.Sequential:
+    """Convolution, ReLU and 2×2 pooling for each width."""
+    layers: list[nn.Module] = []
+    for before, after in pairwise((channels, *widths)):
+        layers += [nn.Conv2d(before, after, kernel, padding=padding), nn.ReLU(), nn.MaxPool2d(2)]
+    return nn.Sequential(*layers)

@@ -10,7 +10,7 @@ from torch import nn
 from ..core.errors import ConfigError
 from ..core.options import option
 from .base import Family, Model, families
-from .conv import image_shape
+from .conv import conv_pool_stack, image_shape
 
 
 @families.register("small_cnn")
@@ -26,13 +26,6 @@ class SmallCnn(Family):
         area = (height // 4) * (width // 4)
         if not area:
             raise ConfigError(f"model {self.name}: expected images of at least 4x4, got {height}x{width}")
-        conv = nn.Sequential(
-            nn.Conv2d(channels, self.width, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(self.width, 2 * self.width, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-        )
+        conv = conv_pool_stack(channels, (self.width, 2 * self.width), 3, padding=1)
         fc = nn.Sequential(nn.Flatten(), nn.Linear(2 * self.width * area, self.dim), nn.ReLU())
         return Model(nn.Sequential(OrderedDict(conv=conv, fc=fc)), nn.Linear(self.dim, num_classes))

@@ -43,8 +43,8 @@ def import_torchvision() -> ModuleType:
 def _declare_operators() -> None:
     for name in [m for m in sys.modules if m.split(".")[0] == "torchvision"]:
         del sys.modules[name]  # parts of the failed import
-    library = torch.library.Library("torchvision", "FRAGMENT")
+    library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
     for name, schema in _OPERATORS.items():
         if not hasattr(torch.ops.torchvision, name):
-            library.define(schema)
+            library.define(schema)  # type: ignore[no-untyped-call]
     _kept_alive.append(library)

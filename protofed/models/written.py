@@ -25,11 +25,13 @@ def read_family(text: str, extra: Mapping[str, Any] | None = None) -> Family:
 
 
 def write_family(family: Family) -> str:
-    """The canonical written form: options in the order of their declaration, defaults left out."""
-    parts = []
+    """The canonical written form: the positional option, then all that differ from their defaults."""
+    parts: list[str] = []
     for info in options_of(type(family)):
         value = getattr(family, info.name)
-        if value != info.default:
-            text = "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            parts.append(text if info.name == family.positional else f"{info.name}={text}")
+        text = "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        if info.name == family.positional:
+            parts.insert(0, text)
+        elif value != info.default:
+            parts.append(f"{info.name}={text}")
     return f"{family.name}:{','.join(parts)}" if parts else family.name
