@@ -1,5 +1,35 @@
 """Where data comes from, one file per kind. Importing this package registers all of them."""
 
-from . import digits, npz
+from . import (
+    cifar10,
+    digit5,
+    digits,
+    femnist,
+    flowers102,
+    folder,
+    hf,
+    mnist,
+    npz,
+    pacs,
+    parquet,
+    pets,
+    synthetic,
+    torchvision,
+)
 
-__all__ = ["digits", "npz"]
+__all__ = [
+    "cifar10",
+    "digit5",
+    "digits",
+    "femnist",
+    "flowers102",
+    "folder",
+    "hf",
+    "mnist",
+    "npz",
+    "pacs",
+    "parquet",
+    "pets",
+    "synthetic",
+    "torchvision",
+]

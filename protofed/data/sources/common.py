@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
 from ...core.errors import DataError
 from ...core.options import option
-from ...core.rng import numpy_generator
+from ..augment import parse
 from ..base import Dataset, Source
 from ..labels import row_labels
+from .stratify import rank_within
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 NORMALISE = ("own", "unit", "signed", "imagenet")
@@ -36,6 +40,7 @@ class ImageSource(Source):
         if self.per_class is not None:
             dataset = cap_classes(dataset, self.per_class)
         augment = {"own": dataset.augment, "none": ""}.get(self.augment, self.augment)
+        parse(augment)  # refuses what it does not know
         return dataclasses.replace(normalised(dataset, self.normalise), augment=augment)
 
 
@@ -61,7 +66,7 @@ def cap_classes(dataset: Dataset, per_class: int) -> Dataset:
     keep = dataset.test.copy()
     train = np.flatnonzero(~dataset.test)
     keep[train[rank_within(group[train]) < per_class]] = True
-    return take_rows(dataset, np.flatnonzero(keep))
+    return dataset if keep.all() else take_rows(dataset, np.flatnonzero(keep))
 
 
 def take_rows(dataset: Dataset, rows: np.ndarray) -> Dataset:
@@ -80,32 +85,6 @@ def take_rows(dataset: Dataset, rows: np.ndarray) -> Dataset:
     )
 
 
-def rank_within(group: np.ndarray) -> np.ndarray:
-    """Position of each element among those of its group, in order of appearance.
-
-    >>> rank_within(np.array([5, 7, 5, 5, 7])).tolist()
-    [0, 0, 1, 2, 1]
-    """
-    order = np.argsort(group, kind="stable")
-    ordered = group[order]
-    first = np.searchsorted(ordered, ordered, side="left")
-    rank = np.empty(len(group), dtype=np.int64)
-    rank[order] = np.arange(len(group)) - first
-    return rank
-
-
-def stratified_test(group: np.ndarray, fraction: float, name: str) -> np.ndarray:
-    """[N] bool: a fixed random share of each group (class) is marked as test.
-
-    Used where a set has no published split. The choice depends on `name` alone, never on the run's seed.
-    """
-    shuffled = numpy_generator("test split", name).permutation(len(group))
-    rank = np.empty(len(group), dtype=np.int64)
-    rank[shuffled] = rank_within(group[shuffled])
-    count = np.bincount(group)[group]
-    return rank < np.round(fraction * count)
-
-
 def data_folder(name: str, needs: str) -> Path:
     """The folder that PROTOFED_DATA names."""
     folder = os.environ.get("PROTOFED_DATA", "")
@@ -117,3 +96,49 @@ def data_folder(name: str, needs: str) -> Path:
     if not Path(folder).is_dir():
         raise DataError(f"{name}: PROTOFED_DATA names {folder}, which is not a folder")
     return Path(folder)
+
+
+def data_file(name: str, relative: str, instead: str = "") -> Path:
+    """A file in the folder that PROTOFED_DATA names; `instead` says what else would do."""
+    path = data_folder(name, relative) / relative
+    if not path.is_file():
+        raise DataError(
+            f"{name}: {path} does not exist; put it there" + (f", or {instead}" if instead else "")
+        )
+    return path
+
+
+def as_dataset(
+    name: str,
+    arrays: Mapping[str, np.ndarray],
+    mean: tuple[float, ...] | None = None,
+    std: tuple[float, ...] | None = None,
+    augment: str = "",
+) -> Dataset:
+    """A dataset of decoded arrays. x and masks may stay memory-mapped; the small columns are read."""
+
+    def column(key: str) -> np.ndarray | None:
+        return np.array(arrays[key]) if key in arrays else None
+
+    y = arrays["y"] if arrays["y"].ndim > 1 else np.array(arrays["y"], dtype=np.int64)
+    return Dataset(
+        name=name,
+        x=arrays["x"],
+        y=y,
+        test=np.array(arrays["test"], dtype=bool),
+        classes=tuple(str(c) for c in arrays["classes"]),
+        domain=column("domain"),
+        domains=tuple(str(d) for d in arrays.get("domains", ())),
+        owner=column("owner"),
+        mean=mean,
+        std=std,
+        augment=augment,
+    )
+
+
+def imported(module: str, extra: str, user: str) -> ModuleType:
+    """An optional dependency, or DataError with the command that installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise DataError(f"{user} needs {module}: pip install 'protofed[{extra}]' ({error})") from error

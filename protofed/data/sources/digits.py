@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base import Dataset, sources
-from .common import ImageSource, stratified_test
+from .common import ImageSource
+from .stratify import stratified_test
 
 
 @sources.register("digits")

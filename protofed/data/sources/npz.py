@@ -19,7 +19,8 @@ import numpy as np
 from ...core.errors import DataError
 from ...core.options import option
 from ..base import VOID, Dataset, sources
-from .common import ImageSource
+from ..cache import cached
+from .common import ImageSource, as_dataset
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 
@@ -36,14 +37,20 @@ class Npz(ImageSource):
     def load(self) -> Dataset:
         if not self.path:
             raise DataError("npz: no path given; write npz:PATH")
-        arrays = read_arrays(Path(self.path), KEYS)
-        return self.finish(dataset_of(Path(self.path).stem, arrays, self.path, self.classes))
+        return self.finish(as_dataset(Path(self.path).stem, cached_npz(Path(self.path), self.classes)))
+
+
+def cached_npz(path: Path, classes: int | None = None) -> dict[str, np.ndarray]:
+    """The table of an archive, decoded once."""
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    return cached(
+        path.stem, [path], {"classes": classes}, lambda: table(read_arrays(path, KEYS), str(path), classes)
+    )
 
 
 def read_arrays(path: Path, needed: tuple[str, ...]) -> dict[str, np.ndarray]:
     """All arrays of an archive; DataError where the file or a needed key is missing or damaged."""
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
     try:
         with np.load(path, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -56,9 +63,7 @@ def read_arrays(path: Path, needed: tuple[str, ...]) -> dict[str, np.ndarray]:
         raise DataError(f"{path}: cannot be read as an .npz archive ({error}); is it damaged?") from error
 
 
-def dataset_of(
-    name: str, arrays: Mapping[str, np.ndarray], where: str, classes: int | None = None
-) -> Dataset:
+def table(arrays: Mapping[str, np.ndarray], where: str, classes: int | None = None) -> dict[str, np.ndarray]:
     """One table of train rows followed by test rows."""
     for part in ("train", "test"):
         x, y = arrays[f"x_{part}"], arrays[f"y_{part}"]
@@ -68,16 +73,19 @@ def dataset_of(
     if train.shape[1:] != test.shape[1:]:
         raise DataError(f"{where}: x_train has rows of {train.shape[1:]}, x_test of {test.shape[1:]}")
     y_train, y_test = labels(arrays["y_train"], where), labels(arrays["y_test"], where)
-    return Dataset(
-        name=name,
-        x=channels_first(np.concatenate([train, test]), where),
-        y=np.concatenate([y_train, y_test]),
-        test=np.arange(len(train) + len(test)) >= len(train),
-        classes=_class_names(arrays, y_train, classes),
-        domain=_column(arrays, "domain"),
-        domains=_domain_names(arrays),
-        owner=_column(arrays, "owner"),
-    )
+    made = {
+        "x": channels_first(np.concatenate([train, test]), where),
+        "y": np.concatenate([y_train, y_test]),
+        "test": np.arange(len(train) + len(test)) >= len(train),
+        "classes": _class_names(arrays, y_train, classes),
+    }
+    for name in ("domain", "owner"):
+        if f"{name}_train" in arrays and f"{name}_test" in arrays:
+            column = np.concatenate([arrays[f"{name}_train"], arrays[f"{name}_test"]])
+            made[name] = column.astype(np.int64)
+    if "domain" in made:
+        made["domains"] = arrays.get("domains", np.arange(made["domain"].max() + 1).astype(str))
+    return made
 
 
 def labels(y: np.ndarray, where: str) -> np.ndarray:
@@ -111,25 +119,8 @@ def channels_first(x: np.ndarray, where: str) -> np.ndarray:
     raise DataError(f"{where}: images have shape {x.shape}; expected [N, H, W] or [N, H, W, channels]")
 
 
-def _class_names(
-    arrays: Mapping[str, np.ndarray], y_train: np.ndarray, classes: int | None
-) -> tuple[str, ...]:
+def _class_names(arrays: Mapping[str, np.ndarray], y_train: np.ndarray, classes: int | None) -> np.ndarray:
     if "classes" in arrays:
-        return tuple(str(name) for name in arrays["classes"])
+        return arrays["classes"].astype(str)
     count = classes if classes is not None else int(y_train.max(initial=0)) + 1
-    return tuple(str(number) for number in range(count))
-
-
-def _column(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray | None:
-    if f"{name}_train" not in arrays or f"{name}_test" not in arrays:
-        return None
-    return np.concatenate([arrays[f"{name}_train"], arrays[f"{name}_test"]]).astype(np.int64)
-
-
-def _domain_names(arrays: Mapping[str, np.ndarray]) -> tuple[str, ...]:
-    domain = _column(arrays, "domain")
-    if domain is None:
-        return ()
-    if "domains" in arrays:
-        return tuple(str(name) for name in arrays["domains"])
-    return tuple(str(number) for number in range(int(domain.max()) + 1))
+    return np.arange(count).astype(str)

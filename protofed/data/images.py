@@ -1,0 +1,114 @@
+"""Decode and resize images. Pillow is imported only when an image is read."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..core.errors import DataError
+
+Named = tuple[str, bytes | Path]  # what to call the image in an error, and where it is
+
+
+def decode_images(
+    images: Sequence[Named], size: int | None = None, channels: int | None = None
+) -> np.ndarray:
+    """[N, channels, H, W] uint8. `size` resizes all to squares (bilinear, antialiased by Pillow).
+
+    Without `channels`, the first image decides: 1 if it is grey, else 3. Without `size`, all images
+    must be as large as the first.
+    """
+    if not images:
+        raise DataError("no images to read")
+    mode = {1: "L", 3: "RGB"}[channels or _channels_of(images[0])]
+    first = _decode(images[0], mode, size)
+    made = np.empty((len(images), *first.shape), dtype=np.uint8)
+    made[0] = first
+    for row, image in enumerate(images[1:], start=1):
+        pixels = _decode(image, mode, size)
+        if pixels.shape != first.shape:
+            raise DataError(
+                f"{image[0]}: is {_extent(pixels)}, but {images[0][0]} is {_extent(first)}; "
+                "set the option size to resize all images"
+            )
+        made[row] = pixels
+    return made
+
+
+def decode_masks(masks: Sequence[Named], size: int | None = None) -> np.ndarray:
+    """[N, H, W] uint8 of class ids (palette indices stay indices); resized by the nearest pixel."""
+    made = [_open_mask(mask, size) for mask in masks]
+    for (name, _), pixels in zip(masks, made):
+        if pixels.shape != made[0].shape:
+            raise DataError(
+                f"{name}: is {pixels.shape[1]}×{pixels.shape[0]}, but {masks[0][0]} is "
+                f"{made[0].shape[1]}×{made[0].shape[0]}; set the option size to resize all masks"
+            )
+    return np.stack(made)
+
+
+def resize(x: np.ndarray, size: int, chunk: int = 1024) -> np.ndarray:
+    """[N, channels, size, size] of uint8 images, bilinear with antialiasing, rounded."""
+    if x.shape[2:] == (size, size):
+        return x
+    made = np.empty((*x.shape[:2], size, size), dtype=np.uint8)
+    for start in range(0, len(x), chunk):
+        part = torch.from_numpy(np.array(x[start : start + chunk])).float()
+        part = F.interpolate(part, (size, size), mode="bilinear", antialias=True, align_corners=False)
+        made[start : start + chunk] = part.round_().clamp_(0, 255).to(torch.uint8).numpy()
+    return made
+
+
+def _decode(image: Named, mode: str, size: int | None) -> np.ndarray:
+    from PIL import Image
+
+    name, data = image
+    try:
+        with Image.open(_stream(data)) as opened:
+            converted = opened.convert(mode)
+    except (OSError, ValueError, SyntaxError) as error:
+        raise DataError(f"{name}: cannot be read as an image ({error}); is it damaged?") from error
+    if size is not None and converted.size != (size, size):
+        converted = converted.resize((size, size), Image.Resampling.BILINEAR)
+    pixels = np.asarray(converted, dtype=np.uint8)
+    return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+
+
+def _open_mask(mask: Named, size: int | None) -> np.ndarray:
+    from PIL import Image
+
+    name, data = mask
+    try:
+        with Image.open(_stream(data)) as opened:
+            opened.load()
+            kept = opened.resize((size, size), Image.Resampling.NEAREST) if size else opened.copy()
+    except (OSError, ValueError, SyntaxError) as error:
+        raise DataError(f"{name}: cannot be read as a mask ({error}); is it damaged?") from error
+    pixels = np.asarray(kept)
+    if pixels.ndim != 2:
+        raise DataError(f"{name}: mask has {pixels.shape[2]} channels; expected one, with class ids")
+    return pixels.astype(np.uint8)
+
+
+def _channels_of(image: Named) -> int:
+    from PIL import Image
+
+    name, data = image
+    try:
+        with Image.open(_stream(data)) as opened:
+            return 1 if opened.mode in ("1", "L", "I;16") else 3
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read as an image ({error}); is it damaged?") from error
+
+
+def _stream(data: bytes | Path) -> Path | io.BytesIO:
+    return data if isinstance(data, Path) else io.BytesIO(data)
+
+
+def _extent(pixels: np.ndarray) -> str:
+    return f"{pixels.shape[2]}×{pixels.shape[1]}"

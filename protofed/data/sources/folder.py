@@ -1,0 +1,101 @@
+"""Folders of images, one sub-folder per class.
+
+PATH/{train,test}/CLASS/… gives the published split; PATH/CLASS/… gets a fixed stratified quarter as
+test. With `domains=true` one level more is expected: PATH/DOMAIN/CLASS/… or
+PATH/DOMAIN/{train,test}/CLASS/…. Images may lie deeper within a class folder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ...core.errors import DataError
+from ...core.options import option
+from ..base import Dataset, sources
+from ..cache import cached
+from ..images import decode_images
+from .common import ImageSource, as_dataset, imported
+from .stratify import stratified_test
+
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"}
+TEST_FOLDERS = ("test", "val", "validation")
+
+
+class Found(NamedTuple):
+    """One image file."""
+
+    path: Path
+    cls: str
+    test: bool
+    domain: str
+
+
+@sources.register("folder")
+@dataclass(frozen=True)
+class Folder(ImageSource):
+    """folder:PATH, class sub-folders of images, with train/ and test/ above them or not."""
+
+    positional: ClassVar[str] = "path"
+    path: str = option("", "the folder")
+    size: int | None = option(None, "resize images to this many pixels square", low=1)
+    channels: int | None = option(None, "1 grey or 3 colour; default: as the first image", low=1, high=3)
+    domains: bool = option(False, "the first level of folders are domains")
+    keep: tuple[str, ...] = option((), "only these classes, joined by +")
+
+    def load(self) -> Dataset:
+        if not self.path:
+            raise DataError("folder: no path given; write folder:PATH")
+        imported("PIL", "data", "folder")
+        found = self._find(Path(self.path))
+        options = {"size": self.size, "channels": self.channels, "domains": self.domains, "keep": self.keep}
+        name = Path(self.path).name
+        arrays = cached(name, [f.path for f in found], options, lambda: self._decode(found, name))
+        return self.finish(as_dataset(name, arrays))
+
+    def _find(self, root: Path) -> list[Found]:
+        if not root.is_dir():
+            raise DataError(f"folder: {root} is not a folder")
+        tops = _folders(root) if self.domains else [root]
+        found = [f for top in tops for f in _images(top, top.name if self.domains else "")]
+        if self.keep:
+            found = [f for f in found if f.cls in self.keep]
+        if not found:
+            raise DataError(f"folder: {root} has no images in class sub-folders")
+        return found
+
+    def _decode(self, found: list[Found], name: str) -> dict[str, np.ndarray]:
+        images = [(str(f.path), f.path) for f in found]
+        classes, y = np.unique([f.cls for f in found], return_inverse=True)
+        domains, domain = np.unique([f.domain for f in found], return_inverse=True)
+        test = np.array([f.test for f in found])
+        if not test.any():
+            test = stratified_test(domain * len(classes) + y, 0.25, name)
+        made = {
+            "x": decode_images(images, self.size, self.channels),
+            "y": y,
+            "test": test,
+            "classes": classes,
+        }
+        return {**made, "domain": domain, "domains": domains} if self.domains else made
+
+
+def _images(top: Path, domain: str) -> list[Found]:
+    parts = [(top / "train", False)]
+    parts += [(top / name, True) for name in TEST_FOLDERS if (top / name).is_dir()][:1]
+    if not (top / "train").is_dir():
+        parts = [(top, False)]
+    return [
+        Found(path, cls.name, test, domain)
+        for part, test in parts
+        for cls in _folders(part)
+        for path in sorted(cls.rglob("*"))
+        if path.suffix.lower() in SUFFIXES
+    ]
+
+
+def _folders(path: Path) -> list[Path]:
+    return sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith("."))
