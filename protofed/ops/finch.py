@@ -14,6 +14,8 @@ Departures:
 - A later step is kept whenever it leaves fewer clusters, but more than one. The released code also
   drops a step that removes only one cluster; without early exit that cannot happen, because every
   step at least halves the count.
+- Early exit really drops the long links. The released package (0.2.3) sets them to zero, but a stored
+  zero still joins two rows in its sparse graph, so there the option changes nothing.
 - Values that are not finite are not looked for (uploads are checked where they arrive); they give
   meaningless labels, never an error or an endless loop.
 """

@@ -1,0 +1,180 @@
+"""Measures that the papers report beside accuracy, as functions of tensors.
+
+Prototypes: margin (*FedTGP*), AMM (*Prototype Guided Federated Learning*, ProtoMargin). Features: MMD
+and FFD (ProtoMargin). Training: gradient dissimilarity, rounds to converge. Segmentation: confusion,
+mIoU, entropy maps (ProtoMargin). Clients: fairness numbers, and the spread as FedProto's released
+evaluation prints it.
+
+Accuracies are in percent, as everywhere in the results.
+
+Departures: AMM as printed is degenerate (a distance of a prototype to itself makes every ratio 1) and
+is read as the mean distance between classes. ProtoMargin does not name the kernel of its MMD.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def prototype_margin(prototypes: Tensor) -> Tensor:
+    """Distance of every prototype [C,D] to the nearest other one: [C]; infinite for a single class.
+
+    >>> prototype_margin(torch.tensor([[0.0], [1.0], [4.0]])).tolist()
+    [1.0, 1.0, 3.0]
+    """
+    return _distances(prototypes).fill_diagonal_(torch.inf).amin(1)
+
+
+def amm(prototypes: Tensor) -> float:
+    """Mean distance from a class to the other classes, over prototypes [C,D] that are not normalised.
+
+    Points 0, 1, 4 on a line have the distances 1, 4, 3: mean 8/3. NaN for fewer than two classes.
+    """
+    c = len(prototypes)
+    return float(_distances(prototypes).sum()) / (c * (c - 1)) if c > 1 else math.nan
+
+
+def _distances(rows: Tensor) -> Tensor:
+    return torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def mmd(x: Tensor, y: Tensor) -> float:
+    """Maximum mean discrepancy of samples x [N,D] and y [M,D]: the root of the biased estimate.
+
+    Gaussian kernel exp(−d²/2σ²), σ = median distance of the pairs of pooled samples that differ. For
+    x = {0} and y = {1}: σ = 1, MMD² = 1 + 1 − 2e^{−1/2}, MMD = 0.887096. Holds (N+M)² numbers in memory.
+    """
+    n = len(x)
+    squared = _squared_distances(torch.cat([x, y]).double())
+    differ = squared[squared > 0]
+    if not len(differ):
+        return 0.0
+    kernel = (-squared / (2 * differ.median())).exp()
+    estimate = kernel[:n, :n].mean() + kernel[n:, n:].mean() - 2 * kernel[:n, n:].mean()
+    return float(estimate.clamp(min=0).sqrt())
+
+
+def _squared_distances(rows: Tensor) -> Tensor:
+    """By a matrix product; what may be round-off is set to 0, so that equal rows are at distance 0."""
+    norms = rows.square().sum(1)
+    squared = norms[:, None] + norms[None] - 2 * rows @ rows.T
+    return squared.where(squared > 1e-12 * norms.max(), 0.0).fill_diagonal_(0.0)
+
+
+def ffd(mmd_a: float, mmd_b: float) -> float:
+    """Federated feature discrepancy: by how many percent method A lowers the MMD of baseline B.
+
+    >>> ffd(3, 4)
+    25.0
+    """
+    return 100 * (mmd_b - mmd_a) / mmd_b
+
+
+def gradient_dissimilarity(grads: Sequence[Tensor], weights: Sequence[float]) -> float:
+    """(1/K)·Σ_k‖∇L_k − ∇L‖² of flat full-batch gradients, ∇L = Σ_k p_k∇L_k, p = weights / their sum.
+
+    Gradients (0,0) and (4,0) with weights 1 and 3: ∇L = (3,0), squares 9 and 1, mean 5.
+    """
+    total = sum(weights)
+    mean = torch.stack([g * (w / total) for g, w in zip(grads, weights, strict=True)]).sum(0)
+    return float(torch.stack([(g - mean).square().sum() for g in grads]).mean())
+
+
+def rounds_to_converge(accuracies: Sequence[float], window: int = 5, tolerance: float = 0.5) -> int | None:
+    """First round (from 1) whose moving average over `window` rounds is within `tolerance` of its maximum.
+
+    Averages look back and need a full window: `None` for shorter runs, and if a value is NaN.
+
+    >>> rounds_to_converge([0, 10, 80, 90, 90, 90, 90, 90, 90])
+    8
+    """
+    if len(accuracies) < window:
+        return None
+    average = torch.tensor(accuracies, dtype=torch.float64).unfold(0, window, 1).mean(1)
+    # A hair more than the tolerance, so that round-off does not decide the boundary.
+    near = average >= average.max() - tolerance - 1e-9
+    return int(near.nonzero()[0]) + window if near.any() else None
+
+
+def confusion_matrix(predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
+    """Counts [C,C], rows truth, columns prediction; negative labels are void. Add matrices to pool them."""
+    valid = labels >= 0
+    pairs = labels[valid] * classes + predicted[valid]
+    return torch.bincount(pairs, minlength=classes**2).reshape(classes, classes)
+
+
+def miou(confusion: Tensor) -> float:
+    """Mean over classes of TP/(TP+FP+FN), in percent; NaN without any pixel.
+
+    Classes that are neither present nor predicted are skipped; predicted but absent ones count as 0.
+    """
+    counts = confusion.double()
+    hit = counts.diagonal()
+    union = counts.sum(0) + counts.sum(1) - hit
+    return float(100 * (hit / union)[union > 0].mean())
+
+
+def entropy_softmax(logits: Tensor) -> Tensor:
+    """H_S: entropy (in nats) of the softmax at every pixel of logits [B,C,H,W]: [B,H,W]."""
+    log_p = logits.log_softmax(1)
+    return -(log_p.exp() * log_p).sum(1)
+
+
+def entropy_features(features: Tensor, size: tuple[int, int]) -> Tensor:
+    """H_E: entropy over the channels of encoder features [B,D,h,w], enlarged to `size`: [B,H,W].
+
+    Channels become a distribution by ReLU and division by their sum; a pixel without any positive
+    channel has entropy 0.
+    """
+    mass = features.relu()
+    total = mass.sum(1, keepdim=True)
+    p = mass / total.where(total > 0, 1.0)
+    entropy = -torch.xlogy(p, p).sum(1, keepdim=True)
+    return F.interpolate(entropy, size=size, mode="bilinear", align_corners=False)[:, 0]
+
+
+def cumulative_accuracies(
+    n: Tensor, clf_correct: Tensor, proto_correct: Tensor | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """Per-client accuracies as FedProto's released evaluation prints them, in percent.
+
+    It never resets its counters, neither between clients nor between the pass with the classifier and
+    the pass with the prototypes, so each value contains all before it and the spread shrinks. Two
+    clients of 10 samples, classifier 10 and 5 right, prototypes 8 and 7: classifier 10/10 and
+    (10+8+5)/30, prototypes 18/20 and 30/40. `n` and the counts are [K], in the order of the clients.
+    """
+    if proto_correct is None:
+        return 100 * clf_correct.cumsum(0).double() / n.cumsum(0), None
+    right = torch.stack([clf_correct, proto_correct], 1).flatten().cumsum(0)
+    running = 100 * right.double() / n.repeat_interleave(2).cumsum(0)
+    return running[0::2], running[1::2]
+
+
+class Fairness(NamedTuple):
+    """How unequal the clients fare."""
+
+    std: float
+    worst: float
+    worst10: float
+    gini: float
+
+
+def fairness(accuracies: Tensor) -> Fairness:
+    """Spread of the accuracies [K] of the clients: std (ddof 0), minimum, mean of the worst tenth, Gini.
+
+    The worst tenth has ⌈K/10⌉ clients. Gini = Σ_ij|a_i − a_j|/(2K²·mean): 0 if all are equal. For
+    20, 40, 90: mean 50, std √(2600/3) = 29.4392, Gini 2·(20+70+50)/(2·9·50) = 0.311111.
+    """
+    ordered = accuracies.double().sort().values
+    k, total = len(ordered), float(ordered.sum())
+    # The same double sum from the ranks: Σ_i (2i − K − 1)·a_(i), without K² differences.
+    ranks = torch.arange(1, k + 1, dtype=torch.float64) * 2 - k - 1
+    gini = float((ranks * ordered).sum()) / (k * total) if total > 0 else 0.0
+    tenth = ordered[: math.ceil(k / 10)]
+    return Fairness(float(ordered.std(correction=0)), float(ordered[0]), float(tenth.mean()), gini)
