@@ -5,6 +5,8 @@ from pkgutil import iter_modules
 
 from .base import Family, Model, families
 from .check import check_model, count_parameters
+from .describe import FamilyRow, describe_families, describe_groups, describe_model
+from .flops import Cost, cost_of, multiply_adds
 from .groups import Assignment, assign
 from .named_groups import NamedGroup, named_groups
 from .split import split_head
@@ -12,13 +14,20 @@ from .written import read_family, write_family
 
 __all__ = [
     "Assignment",
+    "Cost",
     "Family",
+    "FamilyRow",
     "Model",
     "NamedGroup",
     "assign",
     "check_model",
+    "cost_of",
     "count_parameters",
+    "describe_families",
+    "describe_groups",
+    "describe_model",
     "families",
+    "multiply_adds",
     "named_groups",
     "read_family",
     "split_head",

@@ -34,7 +34,8 @@ def load_weights(module: nn.Module, path: str, who: str, skip: tuple[str, ...] =
             raise ConfigError(
                 f"{where}: {name} has shape {list(tensor.shape)}, the model needs {list(wanted[name].shape)}"
             )
-    module.load_state_dict(state, strict=False)
+    if not any(tensor.is_meta for tensor in wanted.values()):  # a module for counting holds no values
+        module.load_state_dict(state, strict=False)
 
 
 def read_state(path: str, where: str) -> dict[str, Tensor]:

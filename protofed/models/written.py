@@ -31,7 +31,7 @@ def write_family(family: Family) -> str:
         value = getattr(family, info.name)
         text = "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
         if info.name == family.positional:
-            parts.insert(0, text)
+            parts[:0] = [text] if text else []
         elif value != info.default:
             parts.append(f"{info.name}={text}")
     return f"{family.name}:{','.join(parts)}" if parts else family.name
