@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from ..core.algorithm import Algorithm, View, methods
 from ..core.data import Batch
 from ..core.net import Net
 from ..ops.losses import ce
-from torch import Tensor
+
 
 
 @methods.register("local")

@@ -125,7 +125,7 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
             except ConfigError:
                 if candidate is inner[-1]:
                     raise
-    if hint is Any:
+    if hint is Any or (dataclasses.is_dataclass(hint) and isinstance(value, hint)):  # type: ignore[arg-type]
         return value
     if origin in (dict, Mapping) or hint is dict:
         if not isinstance(value, Mapping):

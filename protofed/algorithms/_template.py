@@ -1,0 +1,99 @@
+"""NAME: the idea in one sentence.
+
+Authors, "Title", venue year, arxiv.org/abs/NUMBER.
+
+What the client minimises and what the server does, in two or three sentences with equation numbers.
+
+Departures: every choice that the paper leaves open or that differs from it or from its released code.
+
+Copy this file, drop the leading underscore, and delete the hooks that the defaults already serve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..core.algorithm import Algorithm, Leg, Needs, Ran, View
+from ..core.data import Batch, LocalData
+from ..core.net import Net
+from ..core.options import option
+from ..core.record import Record, Replies, Tree, cat
+from ..core.task import Task, Turn
+from ..ops.losses import ce
+from ..ops.prototypes import class_means, owned, prototype_scores, table
+
+
+class Message(Record):
+    """What travels: rows with their class, so that a client without a class sends nothing for it."""
+
+    mean: Float[Tensor, "J D"]
+    cls: Int[Tensor, "J"]
+
+
+class State(Record):
+    """What the server remembers. Everything here is saved in checkpoints."""
+
+    mean: Float[Tensor, "C D"]
+    known: Int[Tensor, "C"]
+
+
+# @methods.register("template")
+@dataclass(frozen=True)
+class Template(Algorithm):
+    """One line for `protofed list methods`."""
+
+    lam: float = option(1.0, "λ, weight of the extra term (Eq. 1)", low=0)
+
+    paper: ClassVar[str] = "Authors, venue year, arXiv:NUMBER"
+    modes: ClassVar[tuple[str, ...]] = ("clf", "gp_all", "gp_local", "lp")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(embedding=True)
+
+    @property
+    def legs(self) -> tuple[Leg, ...]:
+        return (Leg(down=Message, up=Message),)
+
+    # server
+
+    def init(self, task: Task, turn: Turn) -> State:
+        return State(torch.zeros(task.C, task.D, dtype=task.dtype), torch.zeros(task.C, dtype=torch.int64))
+
+    def broadcast(self, state: State, turn: Turn) -> Message:
+        mean, cls, _ = owned(state.mean, state.known)
+        return Message(mean, cls)
+
+    def aggregate(self, state: State, replies: Replies, turn: Turn) -> State:
+        mean, cls = cat(replies.all(), "mean", "cls")
+        count = torch.zeros_like(state.known).index_add(0, cls, torch.ones_like(cls))
+        total = torch.zeros_like(state.mean).index_add(0, cls, mean)
+        return State(total / count.clamp(min=1)[:, None], count)
+
+    # client
+
+    def prepare(self, net: Net, data: LocalData, down: Message, mem: Tree, turn: Turn) -> View:
+        protos, known = table(down.mean, down.cls, turn.task.C)
+        return {"protos": protos, "known": known}
+
+    def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
+        z, logits = net(batch.x)
+        pull = (z - view["protos"][batch.y]).square().mean(1) * view["known"][batch.y]
+        return ce(logits, batch.y) + self.lam * pull.mean()
+
+    def upload(
+        self, net: Net, data: LocalData, down: Message, mem: Tree, ran: Ran, turn: Turn
+    ) -> tuple[Message, Tree]:
+        mean, n = class_means(net, data, turn.task.C)
+        rows, cls, _ = owned(mean, n)
+        return Message(rows, cls), {"mean": mean, "n": n}
+
+    def predict(self, net: Net, x: Tensor, data: LocalData, down: Message, mem: Tree) -> dict[str, Tensor]:
+        z, logits = net(x)
+        protos, known = table(down.mean, down.cls, logits.shape[1])
+        return prototype_scores(z, logits, protos, known, data.present(logits.shape[1]), mem)

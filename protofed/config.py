@@ -1,0 +1,149 @@
+"""The configuration of a run: frozen dataclasses whose fields are the options of `protofed run`.
+
+A configuration is resolved once, from weakest to strongest: defaults, the method's preset, the recipe,
+the command line (or keyword arguments). The resolved form is written to the run directory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .core.algorithm import Algorithm, methods
+from .core.errors import ConfigError, unknown
+from .core.options import build, option, options_of
+from .engines.sampling import Rounds
+
+
+@dataclass(frozen=True)
+class Train:
+    """Local training at the clients."""
+
+    epochs: int = option(1, "local epochs a round", low=0)
+    batch_size: int = option(8, "local batch size", low=1)
+    lr: float = option(0.01, "learning rate", above=0)
+    momentum: float = option(0.5, "momentum of SGD", low=0, high=1)
+    weight_decay: float = option(0.0, "L2 penalty, added to the gradient", low=0)
+    clip: float | None = option(None, "largest gradient norm", above=0)
+    optimizer: str = option("sgd", "optimiser", choices=("sgd", "adam"))
+    schedule: str = option("constant", "learning rate over the rounds", choices=("constant", "poly"))
+    drop_last: bool = option(False, "leave out an incomplete last batch")
+    init: str = option("own", "first weights: each client's own, or one start per model", choices=("own", "common"))
+
+
+@dataclass(frozen=True)
+class System:
+    """How the run is carried out; changes no result beyond float rounding."""
+
+    engine: str = option("sequential", "how clients are run", choices=("sequential",))
+    device: str = option("cpu", "torch device")
+    dtype: str = option("float32", "precision", choices=("float32", "float64"))
+    threads: int = option(1, "torch threads in this process", low=1)
+    eval_every: int = option(1, "rounds between tests (the last round is always tested)", low=1)
+    eval_clients: int | None = option(None, "test only so many clients (drawn once from the seed)", low=1)
+    checkpoint_every: int = option(1, "rounds between checkpoints", low=1)
+    on_failure: str = option("stop", "a client that fails: stop the run, or go on without it", choices=("stop", "drop"))
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that defines a run."""
+
+    method: str = option("fedproto", "method")
+    preset: str = option("paper", "the method's published setting")
+    options: dict[str, Any] = option({}, "options of the method")
+    data: str = option("digits", "data set: a name, or a prefix form such as npz:PATH")
+    partition: str = option("nway:n=3,stdev=1,k=10", "how the data is divided among the clients")
+    models: str = option("small_cnn", "client models: one, several joined by '|', or a named group")
+    public: str | None = option(None, "public unlabelled data set, for methods that need one")
+    public_samples: int = option(5000, "samples of the public set that are used", low=1)
+    clients: int = option(20, "number of clients", low=1)
+    seed: int = option(0, "fixes everything random", low=0)
+    train: Train = field(default_factory=Train)
+    rounds: Rounds = field(default_factory=Rounds)
+    system: System = field(default_factory=System)
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def make_method(self) -> Algorithm:
+        """The method with the preset's and the given options."""
+        cls = methods[self.method]
+        preset = _preset(self.method, self.preset)
+        return build(cls, {**preset.options, **self.options}, f"method {self.method}")
+
+
+SECTIONS: dict[str, type] = {"train": Train, "rounds": Rounds, "system": System}
+
+
+def resolve(*layers: Mapping[str, Any]) -> Config:
+    """Join layers of settings, the last the strongest. Fields of the sections may stand at the top.
+
+    >>> resolve({"method": "fedproto"}, {"lr": 0.1}).train.lr
+    0.1
+    """
+    top: dict[str, Any] = {}
+    sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+    options: dict[str, Any] = {}
+    for layer in layers:
+        _merge(layer, top, sections, options)
+    method = top.get("method", "fedproto")
+    preset = _preset(method, top.get("preset", "paper"))
+    sections["train"] = {**preset.train, **sections["train"]}
+    parts = {name: build(cls, sections[name], name) for name, cls in SECTIONS.items()}
+    config = build(Config, {**top, "options": options, **parts}, "settings")
+    config.make_method()
+    return config
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """Settings from a TOML file, or from the config.json of an earlier run."""
+    try:
+        text = path.read_text()
+        return json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"recipe {path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"recipe {path}: not valid {path.suffix.lstrip('.').upper()}: {error}") from error
+
+
+def setting_names() -> list[str]:
+    """All names that `resolve` takes at the top, besides a method's own options."""
+    return [*_plain_names(), *(o.name for cls in SECTIONS.values() for o in options_of(cls))]
+
+
+def _plain_names() -> list[str]:
+    return [f.name for f in dataclasses.fields(Config) if f.name not in SECTIONS]
+
+
+def _merge(
+    layer: Mapping[str, Any], top: dict[str, Any], sections: dict[str, dict[str, Any]], options: dict[str, Any]
+) -> None:
+    owner = {o.name: name for name, cls in SECTIONS.items() for o in options_of(cls)}
+    plain = _plain_names()
+    for given, value in layer.items():
+        key = given.replace("-", "_")
+        if key in ("about", "published"):  # a recipe's own notes
+            continue
+        if key == "options":
+            options.update(value)
+        elif key in sections and isinstance(value, Mapping):
+            sections[key].update({k.replace("-", "_"): v for k, v in value.items()})
+        elif key in owner:
+            sections[owner[key]][key] = value
+        elif key in plain:
+            top[key] = value
+        else:
+            raise ConfigError(unknown("setting", given, [*setting_names(), *SECTIONS]))
+
+
+def _preset(method: str, preset: str) -> Any:
+    presets = methods[method].presets
+    if preset not in presets:
+        raise ConfigError(f"method {method}: {unknown('preset', preset, presets)}")
+    return presets[preset]

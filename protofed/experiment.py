@@ -1,0 +1,306 @@
+"""The composition root: from a configuration to data, models, task, engine and a run on disk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from . import algorithms as _registers_all_methods  # noqa: F401
+from .config import Config, resolve
+from .core.algorithm import Algorithm, Needs
+from .core.data import ClientData, LocalData
+from .core.errors import ConfigError, RunError
+from .core.optim import Opt
+from .core.rng import numpy_generator
+from .core.task import Group, Task
+from .data import Dataset, Split, load, partition
+from .data.client import Loader
+from .data.federated import SplitData
+from .engines.base import Engine
+from .engines.federation import Federation
+from .engines.sequential import Sequential
+from .engines.store import Store
+from .metrics.scores import Score, summarise
+from .models.check import check_model
+from .models.groups import assign
+from .runs.directory import RunDir
+
+ENGINES: dict[str, type[Engine]] = {"sequential": Sequential}
+Progress = Callable[[dict[str, Any]], None]
+
+
+@dataclass
+class Experiment:
+    """All parts of a run, ready to play."""
+
+    config: Config
+    task: Task
+    data: ClientData
+    federation: Federation
+    dataset: Dataset | None = None
+    split: Split | None = None
+
+    @property
+    def active(self) -> range:
+        """Clients that take part in training."""
+        return range(self.task.clients - self.config.rounds.newcomers)
+
+    def tested(self) -> Sequence[int]:
+        """Clients that are tested: all active ones, or a fixed draw of them."""
+        count = self.config.system.eval_clients
+        if count is None or count >= len(self.active):
+            return self.active
+        chosen = numpy_generator(self.config.seed, "tested").choice(len(self.active), count, replace=False)
+        return sorted(int(c) for c in chosen)
+
+    def play(self, run: RunDir | None, progress: Progress | None = None) -> list[dict[str, Any]]:
+        """Rounds until the last, from wherever the federation stands. Returns this call's records."""
+        system, last = self.config.system, self.config.rounds.rounds
+        records = []
+        while self.federation.round < last:
+            record = self.federation.play()
+            due = record["round"] % system.eval_every == 0 or record["round"] == last
+            if due:
+                record |= self._test(run, record["round"])
+            if run:
+                run.append("metrics.jsonl", record)
+                if record["round"] % system.checkpoint_every == 0 or record["round"] == last:
+                    run.checkpoints.save(record["round"], self.federation.state, self.federation.engine.store)
+            records.append(record)
+            if progress:
+                progress(record)
+        return records
+
+    def _test(self, run: RunDir | None, round: int) -> dict[str, Any]:
+        started = time.perf_counter()
+        scores = self.federation.evaluate(self.tested())
+        if run:
+            run.append("clients.jsonl", {"round": round, **_per_client(scores)})
+        return {**summarise(scores), "eval_seconds": time.perf_counter() - started}
+
+
+def build(config: Config) -> Experiment:
+    """Load, divide, check and assemble. Every mistake in the configuration shows here, before training."""
+    torch.set_num_threads(config.system.threads)
+    algorithm = config.make_method()
+    dataset = load(config.data)
+    split = partition(config.partition, dataset, config.clients, config.seed)
+    loader = Loader(dataset, split, _dtype(config), torch.device(config.system.device))
+    choice = assign(config.models, split.clients, dataset.shape, dataset.num_classes)
+    groups = [Group(name, make) for name, make in zip(choice.specs, choice.builders)]
+    task = make_task(
+        config, algorithm, groups, choice.of, dataset.shape, dataset.classes, _public(config, dataset), dataset.dense
+    )
+    data = SplitData(loader)
+    return Experiment(config, task, data, _federation(config, task, data), dataset, split)
+
+
+def make_task(
+    config: Config,
+    algorithm: Algorithm,
+    groups: Sequence[Group],
+    group_index: np.ndarray,
+    shape: tuple[int, ...] | Sequence[tuple[int, ...]],
+    classes: tuple[str, ...],
+    public: LocalData | None = None,
+    dense: bool = False,
+) -> Task:
+    """Build each architecture once, check it and the method's needs, and make the task."""
+    shapes = [shape] * len(groups) if not shape or isinstance(shape[0], int) else list(shape)
+    modules = [group.build() for group in groups]
+    dims = tuple(
+        check_model(module, one, len(classes), group.name)  # type: ignore[arg-type]
+        for module, one, group in zip(modules, shapes, groups)
+    )
+    _check_needs(algorithm, algorithm.needs, groups, modules, dims, public, dense)
+    if config.rounds.newcomers >= len(group_index):
+        raise ConfigError(
+            f"newcomers: {config.rounds.newcomers} of {len(group_index)} clients would leave nobody to train"
+        )
+    train = config.train
+    opt = Opt(train.lr, train.momentum, train.weight_decay, train.clip, train.optimizer)
+    return Task(
+        algorithm=algorithm,
+        groups=groups,
+        group_index=group_index,
+        num_classes=len(classes),
+        embed_dims=dims,
+        opt=opt,
+        epochs=train.epochs,
+        batch_size=train.batch_size,
+        drop_last=train.drop_last,
+        schedule=train.schedule,
+        rounds=config.rounds.rounds,
+        seed=config.seed,
+        common_init=train.init == "common",
+        public=public,
+        class_names=classes,
+        dtype=_dtype(config),
+        device=torch.device(config.system.device),
+    )
+
+
+def run(config: Config, out: Path | None, force: bool = False, progress: Progress | None = None) -> RunDir | None:
+    """A new run. With `out=None` nothing is written."""
+    experiment = build(config)
+    directory = RunDir.create(out, config.to_dict(), force) if out else None
+    return _play(experiment, directory, progress)
+
+
+def resume(path: Path, progress: Progress | None = None, warn: Callable[[str], None] | None = None) -> RunDir:
+    """Continue an interrupted run from its last checkpoint."""
+    directory = RunDir.open(path)
+    experiment = reopen(directory, warn)
+    directory.rewind(experiment.federation.round)
+    _play(experiment, directory, progress)
+    return directory
+
+
+def reopen(directory: RunDir, warn: Callable[[str], None] | None = None) -> Experiment:
+    """The experiment of a run directory, as of its last checkpoint."""
+    experiment = build(resolve(directory.config))
+    federation = experiment.federation
+    if directory.checkpoints.manifest.exists() or directory.checkpoints.previous.exists():
+        store = federation.engine.store
+        round, state, warning = directory.checkpoints.load(type(federation.state), store)
+        federation.round, federation.state = round, state.map(lambda t: t.to(experiment.task.device))
+        if warning and warn:
+            warn(warning)
+    elif directory.lines("metrics.jsonl") and warn:
+        warn(f"{directory.path} has no checkpoint yet: starting from the first round")
+    return experiment
+
+
+def finish(experiment: Experiment, directory: RunDir | None) -> None:
+    """Close the engine and write the summary."""
+    experiment.federation.engine.close()
+    if directory:
+        directory.finish(_summary(experiment, directory))
+
+
+def make_engine(config: Config, task: Task, data: ClientData) -> Engine:
+    return ENGINES[config.system.engine](task, data, Store())
+
+
+def _play(experiment: Experiment, directory: RunDir | None, progress: Progress | None) -> RunDir | None:
+    try:
+        experiment.play(directory, progress)
+    except BaseException:
+        experiment.federation.engine.close()
+        raise
+    finish(experiment, directory)
+    return directory
+
+
+def _summary(experiment: Experiment, directory: RunDir) -> dict[str, Any]:
+    lines = directory.lines("metrics.jsonl")
+    tested = [line for line in lines if line.get("acc")]
+    if not lines:
+        raise RunError(f"{directory.path} has no metrics")
+    main = experiment.task.algorithm.modes[0]
+    last = tested[-1]["acc"] if tested else {}
+    best = {
+        mode: max(((line["acc"][mode]["mean"], -line["round"]) for line in tested), default=(0.0, 0))
+        for mode in last
+    }
+    return {
+        "method": experiment.task.algorithm.name,
+        "rounds": lines[-1]["round"],
+        "main_mode": main if main in last else next(iter(last), None),
+        "last": last,
+        "best": {mode: {"mean": value, "round": -minus} for mode, (value, minus) in best.items()},
+        "up_params": sum(line["up"]["params"] for line in lines),
+        "down_params": sum(line["down"]["params"] for line in lines),
+        "up_bytes": sum(line["up"]["bytes"] for line in lines),
+        "down_bytes": sum(line["down"]["bytes"] for line in lines),
+        "seconds": sum(line["seconds"] + line.get("eval_seconds", 0.0) for line in lines),
+        "groups": [group.name for group in experiment.task.groups],
+    }
+
+
+def _federation(config: Config, task: Task, data: ClientData) -> Federation:
+    engine = make_engine(config, task, data)
+    return Federation(task, data, engine, config.rounds, config.system.on_failure)
+
+
+def _check_needs(
+    algorithm: Algorithm,
+    needs: Needs,
+    groups: Sequence[Group],
+    modules: Sequence[nn.Module],
+    dims: tuple[int, ...],
+    public: LocalData | None,
+    dense: bool,
+) -> None:
+    name = algorithm.name
+    listed = ", ".join(group.name for group in groups)
+    if needs.model and len(groups) > 1:
+        raise ConfigError(
+            f"{name} needs one architecture for all clients, got {len(groups)} ({listed}); give one with "
+            "--models, or choose a method for different models such as fedproto or local"
+        )
+    if needs.embedding and len(set(dims)) > 1:
+        sizes = ", ".join(f"{group.name}: {dim}" for group, dim in zip(groups, dims))
+        raise ConfigError(
+            f"{name} needs embeddings of one size, got {sizes}; set the same `dim` for all models "
+            f"(for example {groups[-1].name.split(':')[0]}:dim={dims[0]})"
+        )
+    for wanted, half in ((needs.base, "base"), (needs.head, "head")):
+        shapes = {tuple(_signature(module, half)) for module in modules}
+        if wanted and len(shapes) > 1:
+            raise ConfigError(
+                f"{name} shares the {half} of the models, but it differs among {listed}; choose models "
+                f"with equal {half}s, or a method that exchanges prototypes such as fedproto"
+            )
+    if needs.halves or needs.base or needs.head:
+        for group, module in zip(groups, modules):
+            if not (hasattr(module, "base") and hasattr(module, "head")):
+                raise ConfigError(
+                    f"{name} needs models made of a base and a head; {group.name} is not "
+                    "(build it as protofed.Model(base, head))"
+                )
+    if needs.public and public is None:
+        raise ConfigError(
+            f"{name} needs a public unlabelled data set; give one with --public, for example --public digits"
+        )
+    if dense and not needs.dense:
+        raise ConfigError(f"{name} does not work with dense labels (segmentation); choose classification data")
+
+
+def _signature(module: nn.Module, half: str) -> list[tuple[str, tuple[int, ...]]]:
+    part = getattr(module, half, None)
+    return [(n, tuple(t.shape)) for n, t in part.state_dict().items()] if part is not None else []
+
+
+def _public(config: Config, dataset: Dataset) -> LocalData | None:
+    """Public samples: inputs of another dataset, their labels unused."""
+    if config.public is None:
+        return None
+    public = load(config.public)
+    if public.shape != dataset.shape:
+        raise ConfigError(
+            f"public data {config.public} has inputs {list(public.shape)}, but {config.data} has "
+            f"{list(dataset.shape)}; choose data of the same shape"
+        )
+    count = min(config.public_samples, len(public.x))
+    rows = np.sort(numpy_generator(config.seed, "public rows").choice(len(public.x), count, replace=False))
+    nobody = Split.__new__(Split)
+    x, y = Loader(public, nobody, _dtype(config), torch.device(config.system.device)).rows(rows)
+    return LocalData(x, torch.full_like(y, -1))
+
+
+def _dtype(config: Config) -> torch.dtype:
+    return {"float32": torch.float32, "float64": torch.float64}[config.system.dtype]
+
+
+def _per_client(scores: Sequence[Score]) -> dict[str, Any]:
+    modes = scores[0].correct if scores else {}
+    acc = {m: [100.0 * s.correct[m] / s.n if s.n else None for s in scores] for m in modes}
+    return {"clients": [s.client for s in scores], "acc": acc}

@@ -1,0 +1,1 @@
+"""Run directories: configuration, metrics, checkpoints, summary."""

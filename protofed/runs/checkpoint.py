@@ -1,0 +1,141 @@
+"""Checkpoints: the server state and every client's private state, in safetensors; no pickle.
+
+    checkpoint/manifest.json            round, and the files that belong to it with size and checksum
+    checkpoint/manifest.previous.json   the same for the checkpoint before, in case the newest is damaged
+    checkpoint/state-12.safetensors
+    checkpoint/client-7-12.safetensors  written only when client 7 changed: cost follows participants
+
+Files never change once written; the rename of the manifest commits a checkpoint as a whole. Whatever
+no manifest names is deleted afterwards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from ..core.client import ClientState
+from ..core.errors import RunError
+from ..core.record import Record, Tree
+from ..engines.store import Store
+from ..ops.trees import put, under
+from .files import read_json, write_atomic, write_json
+
+
+class Checkpoints:
+    """The checkpoints of one run directory."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory / "checkpoint"
+        self._files: dict[str, dict[str, Any]] = {}
+        self._clients: dict[str, str] = {}
+
+    @property
+    def manifest(self) -> Path:
+        return self.directory / "manifest.json"
+
+    @property
+    def previous(self) -> Path:
+        return self.directory / "manifest.previous.json"
+
+    def save(self, round: int, state: Record, store: Store, extra: dict[str, Any] | None = None) -> None:
+        """Write what changed since the last call, then commit."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"cannot write {self.directory}: {error.strerror or error}") from error
+        name = f"state-{round}.safetensors"
+        self._write(name, state.arrays())
+        for client in sorted(store.changed):
+            private = store.get(client)
+            assert private is not None
+            file = f"client-{client}-{round}.safetensors"
+            self._write(file, {**put("kept/", private.kept), **put("mem/", private.mem)})
+            self._clients[str(client)] = file
+        used = {name, *self._clients.values()}
+        manifest = {
+            "format": 1,
+            "round": round,
+            "state": name,
+            "clients": dict(self._clients),
+            "files": {file: self._files[file] for file in sorted(used)},
+            **(extra or {}),
+        }
+        if self.manifest.exists():
+            write_atomic(self.previous, self.manifest.read_bytes())
+        write_json(self.manifest, manifest)
+        store.changed.clear()
+        self._sweep(used)
+
+    def load(self, record: type[Record], store: Store) -> tuple[int, Record, str]:
+        """(round, state, warning) of the newest whole checkpoint; fills the store.
+
+        A damaged newest checkpoint is named in the warning and the one before is taken.
+        """
+        problems = []
+        for path in (self.manifest, self.previous):
+            if not path.exists():
+                continue
+            try:
+                round, state = self._load(path, record, store)
+            except RunError as error:
+                problems.append(str(error))
+                continue
+            warning = f"{problems[0]}; going back to the checkpoint of round {round}" if problems else ""
+            return round, state, warning
+        reason = "; ".join(problems) if problems else f"no checkpoint in {self.directory}"
+        raise RunError(f"cannot resume: {reason}")
+
+    def _load(self, path: Path, record: type[Record], store: Store) -> tuple[int, Record]:
+        manifest = read_json(path)
+        try:
+            files, clients = manifest["files"], manifest["clients"]
+            state = record.of(self._read(manifest["state"], files))
+            states = {int(client): self._read(file, files) for client, file in clients.items()}
+        except (KeyError, TypeError) as error:
+            raise RunError(f"{path} is damaged: {error!r} is missing") from error
+        for client, arrays in states.items():
+            store.put(client, ClientState(under("kept/", arrays), under("mem/", arrays)))
+        store.changed.clear()
+        self._files, self._clients = dict(files), dict(clients)
+        return int(manifest["round"]), state
+
+    def _write(self, name: str, arrays: Tree) -> None:
+        data = safetensors.torch.save({key: _plain(tensor) for key, tensor in arrays.items()})
+        write_atomic(self.directory / name, data)
+        self._files[name] = {"bytes": len(data), "blake2b": _digest(data)}
+
+    def _read(self, name: str, files: dict[str, dict[str, Any]]) -> Tree:
+        path = self.directory / name
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
+        if len(data) != files[name]["bytes"] or _digest(data) != files[name]["blake2b"]:
+            raise RunError(f"{path} is damaged ({len(data)} bytes, {files[name]['bytes']} expected)")
+        try:
+            return dict(safetensors.torch.load(data))
+        except SafetensorError as error:
+            raise RunError(f"{path} is damaged: {error}") from error
+
+    def _sweep(self, used: set[str]) -> None:
+        """Delete files of neither this checkpoint nor the one before."""
+        if self.previous.exists():
+            used = used | set(read_json(self.previous)["files"])
+        for path in self.directory.glob("*.safetensors"):
+            if path.name not in used:
+                path.unlink()
+                self._files.pop(path.name, None)
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    return tensor.detach().contiguous().cpu()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -1,0 +1,100 @@
+"""One run on disk.
+
+    config.json     the resolved configuration: `protofed run config.json` repeats the run
+    metrics.jsonl   one line a round
+    clients.jsonl   per-client accuracy, one line a test
+    checkpoint/     see checkpoint.py
+    summary.json    written at the end
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import RunError
+from .checkpoint import Checkpoints
+from .files import read_json, write_atomic, write_json
+
+
+class RunDir:
+    """Paths and files of a run."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.checkpoints = Checkpoints(path)
+
+    @classmethod
+    def create(cls, path: Path, config: dict[str, Any], force: bool = False) -> RunDir:
+        """A new directory; an existing run is never overwritten unless asked for."""
+        if (path / "config.json").exists() and not force:
+            raise RunError(
+                f"{path} already holds a run: continue it with `protofed resume {path}`, "
+                "choose another --out, or give --force to start over"
+            )
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"cannot create {path}: {error.strerror or error}") from error
+        run = cls(path)
+        for old in ("metrics.jsonl", "clients.jsonl", "summary.json"):
+            (path / old).unlink(missing_ok=True)
+        for old in (run.checkpoints.manifest, run.checkpoints.previous):
+            old.unlink(missing_ok=True)
+        write_json(path / "config.json", config)
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> RunDir:
+        if not (path / "config.json").exists():
+            raise RunError(f"{path} is not a run directory: it has no config.json")
+        return cls(path)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return dict(read_json(self.path / "config.json"))
+
+    @property
+    def summary(self) -> dict[str, Any] | None:
+        path = self.path / "summary.json"
+        return dict(read_json(path)) if path.exists() else None
+
+    def append(self, name: str, record: dict[str, Any]) -> None:
+        """Add a line and flush it to disk."""
+        try:
+            with open(self.path / name, "a") as file:
+                file.write(json.dumps(record) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise RunError(f"cannot write {self.path / name}: {error.strerror or error}") from error
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """All whole lines. A last line cut off by a crash is left out."""
+        path = self.path / name
+        if not path.exists():
+            return []
+        return list(_whole_lines(path.read_text().split("\n")))
+
+    def rewind(self, round: int) -> None:
+        """Drop the lines after `round`, which a resumed run will write again."""
+        for name in ("metrics.jsonl", "clients.jsonl"):
+            kept = [line for line in self.lines(name) if line["round"] <= round]
+            if (self.path / name).exists():
+                write_atomic(self.path / name, "".join(json.dumps(x) + "\n" for x in kept).encode())
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        write_json(self.path / "summary.json", summary)
+
+
+def _whole_lines(texts: Iterable[str]) -> Iterable[dict[str, Any]]:
+    for text in texts:
+        try:
+            value = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            yield value

@@ -1,0 +1,37 @@
+"""Writing files so that a reader sees the old one or the new one, never half of one."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import RunError
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write, flush to disk, rename. A crash leaves the old file."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with open(part, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_atomic(path, (json.dumps(value, indent=2, sort_keys=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise RunError(f"{path} is missing") from error
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from error

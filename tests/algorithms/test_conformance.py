@@ -1,0 +1,28 @@
+"""Every method of the registry, through every check of `protofed.testing`."""
+
+import pytest
+
+from protofed.core.algorithm import methods
+from protofed.testing import CHECKS, Toy
+
+CASES = [Toy(name) for name in methods]
+CASES += [Toy(name, models="norm") for name in methods]
+CASES += [Toy("fedproto", models="mixed"), Toy("local", models="mixed")]
+CASES += [
+    Toy("fedproto", {"level": "sample", "distance": "mse", "agg": "uniform", "proto_pass": "running"}),
+    Toy("fedproto", {"stale": "cache"}),
+    Toy("fedproto", {"stale": "drop", "agg": "literal"}),
+    Toy("fedproto", {"share_model": True}),
+    Toy("fedavg", {"eval_model": "after_local"}),
+    Toy("fedavg", {"params_only": True}, models="norm"),
+]
+
+
+def _name(case: Toy) -> str:
+    return "-".join([case.method, case.models, *map(str, case.options.values())])
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("case", CASES, ids=_name)
+def test_conformance(case, check):
+    check(case)
