@@ -5,12 +5,13 @@
     net["aux"](x)                  another module that the method declared
     net.at(tensors)(x)             a frozen copy in eval mode, say the previous model
     net.tensors("model.head.")     parameters and buffers by prefix, safe to keep
+    net.parameters()               the parameters themselves, for loss terms on weights
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -57,6 +58,10 @@ class Net(ABC):
     def tensors(self, *prefixes: str) -> Tree:
         """Copies of parameters and buffers whose names start so; all without prefixes."""
 
+    @abstractmethod
+    def parameters(self, *prefixes: str) -> Tree:
+        """The parameters themselves, by full name, without buffers: gradients flow into them."""
+
 
 class LiveNet(Net):
     """Real modules whose parameters are overwritten by the client at work: the fast path."""
@@ -87,6 +92,13 @@ class LiveNet(Net):
         return {
             name: tensor.detach().clone(memory_format=torch.contiguous_format)
             for name, tensor in self.named().items()
+            if not prefixes or selects(prefixes, name)
+        }
+
+    def parameters(self, *prefixes: str) -> Tree:
+        return {
+            name: parameter
+            for name, parameter in _named_parameters(self.modules)
             if not prefixes or selects(prefixes, name)
         }
 
@@ -145,6 +157,13 @@ class BoundNet(Net):
             if not prefixes or selects(prefixes, name)
         }
 
+    def parameters(self, *prefixes: str) -> Tree:
+        return {
+            name: self.bound[name]
+            for name, _ in _named_parameters(self.modules)
+            if name in self.bound and (not prefixes or selects(prefixes, name))
+        }
+
 
 def half(module: nn.Module, which: str) -> nn.Module:
     """The base or the head of a model; an error for a model that is not made of two halves."""
@@ -162,6 +181,12 @@ def _embed(module: nn.Module, x: Tensor) -> Tensor:
         z: Tensor = half(module, "base")(x)
         return z
     return _first(module(x))
+
+
+def _named_parameters(modules: Modules) -> Iterator[tuple[str, nn.Parameter]]:
+    for part, module in modules.items():
+        for name, parameter in module.named_parameters():
+            yield f"{part}.{name}", parameter
 
 
 def _first(out: tuple[Tensor, Tensor]) -> Tensor:
