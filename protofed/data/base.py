@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class Rows(Sequence[np.ndarray]):
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, client):  # type: ignore[no-untyped-def, override]
+    def __getitem__(self, client: Any) -> Any:
         if not 0 <= client < len(self):
             raise IndexError(client)
         return self.values[self.offsets[client] : self.offsets[client + 1]]

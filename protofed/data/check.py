@@ -87,5 +87,5 @@ def _check_disjoint(split: Split, dataset: Dataset, where: str) -> None:
 
 def _keys(rows: Rows, total: int) -> np.ndarray:
     """One number per (client, row)."""
-    client: np.ndarray = np.repeat(np.arange(len(rows), dtype=np.int64), rows.sizes)
-    return client * total + rows.values
+    client = np.repeat(np.arange(len(rows), dtype=np.int64), rows.sizes)
+    return np.asarray(client * total + rows.values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Dataset, Rows
+from .base import VOID, Dataset, Rows
 
 
 def row_labels(dataset: Dataset) -> np.ndarray:
@@ -13,7 +13,7 @@ def row_labels(dataset: Dataset) -> np.ndarray:
         return np.asarray(dataset.y, dtype=np.int64)
     pixels = pixel_counts(dataset)
     pixels[:, 0] = 0  # background wins only where nothing else is
-    return pixels.argmax(axis=1)
+    return np.asarray(pixels.argmax(axis=1))
 
 
 def pixel_counts(dataset: Dataset, chunk: int = 256) -> np.ndarray:
@@ -21,11 +21,10 @@ def pixel_counts(dataset: Dataset, chunk: int = 256) -> np.ndarray:
     classes = dataset.num_classes
     counts = np.zeros((len(dataset.y), classes), dtype=np.int64)
     for start in range(0, len(dataset.y), chunk):
-        masks = np.asarray(dataset.y[start : start + chunk], dtype=np.int64)
-        masks = masks.reshape(len(masks), -1)
-        row, pixel = np.nonzero(masks >= 0)
-        flat = np.bincount(row * classes + masks[row, pixel], minlength=len(masks) * classes)
-        counts[start : start + len(masks)] = flat.reshape(-1, classes)
+        masks = np.asarray(dataset.y[start : start + chunk], dtype=np.int64).reshape(-1, dataset.y[0].size)
+        bins = masks - VOID + np.arange(len(masks))[:, None] * (classes + 1)  # void is bin 0 of each row
+        flat = np.bincount(bins.ravel(), minlength=len(masks) * (classes + 1))
+        counts[start : start + len(masks)] = flat.reshape(-1, classes + 1)[:, 1:]
     return counts
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from ..core.errors import ConfigError
-from ..core.options import build, parse_spec
+from ..core.options import build, options_of, parse_spec
 from .base import Dataset, Split, partitions, sources
 from .check import check_dataset, check_split
 from .partition import iid as _registers_all_partitioners  # noqa: F401
@@ -50,7 +49,7 @@ def parse_source(spec: str) -> tuple[str, dict[str, str]]:
     cls = sources[name]
     if cls.positional is None:
         return parse_spec(spec)
-    names = {field.name for field in dataclasses.fields(cls)}
+    names = {info.name for info in options_of(cls)}
     options: dict[str, str] = {}
     while "," in rest or "=" in rest:  # peel known options off the end; what is left is the path
         head, _, last = rest.rpartition(",")

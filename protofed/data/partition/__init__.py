@@ -4,6 +4,32 @@ Written here rather than taken from flwr-datasets: that package works on Hugging
 brings their whole stack along, and has neither FedProto's n-way rule nor FedTGP's balance rule.
 """
 
-from . import dirichlet, iid, nway
+from . import (
+    dirichlet,
+    domain,
+    extended_dirichlet,
+    femnist_letters,
+    iid,
+    natural,
+    nway,
+    pathological,
+    pfllib,
+    power_law,
+    quantity,
+    voc,
+)
 
-__all__ = ["dirichlet", "iid", "nway"]
+__all__ = [
+    "dirichlet",
+    "domain",
+    "extended_dirichlet",
+    "femnist_letters",
+    "iid",
+    "natural",
+    "nway",
+    "pathological",
+    "pfllib",
+    "power_law",
+    "quantity",
+    "voc",
+]

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...core.errors import DataError
 from ...core.options import option
 from ...core.rng import numpy_generator
 from ..base import Dataset, Partitioner, Split, partitions
 from .pool import Pool, holdout
+from .tries import draw_until
 
 
 @partitions.register("dirichlet")
@@ -40,28 +40,15 @@ class Dirichlet(Partitioner):
         rng = numpy_generator(seed, "partition", self.name)
         pool = Pool(dataset, rng=rng)
         minimum = self.minimum or least_rows(len(dataset.x), clients, self.batch, self.train)
-        amounts = self._amounts(pool.counts, clients, minimum, rng)
-        return holdout(pool.deal(amounts), self.train, rng)
-
-    def _amounts(
-        self, counts: np.ndarray, clients: int, minimum: int, rng: np.random.Generator
-    ) -> np.ndarray:
-        """[K, C] rows per client and class."""
-        if minimum * clients > counts.sum():
-            raise DataError(
-                f"dirichlet: {clients} clients with at least {minimum} rows need {minimum * clients}, "
-                f"there are {counts.sum()}; use fewer clients or a lower minimum"
-            )
-        best = 0
-        for _ in range(self.tries):
-            amounts = self._draw(counts, clients, rng)
-            best = max(best, smallest := int(amounts.sum(axis=1).min()))
-            if smallest >= minimum:
-                return amounts
-        raise DataError(
-            f"dirichlet: in {self.tries} tries the smallest client never had more than {best} rows, "
-            f"{minimum} are asked for; lower minimum, raise beta or use fewer clients"
+        amounts = draw_until(
+            lambda: self._draw(pool.counts, clients, rng),
+            minimum,
+            self.tries,
+            clients,
+            len(dataset.x),
+            self.name,
         )
+        return holdout(pool.deal(amounts), self.train, rng)
 
     def _draw(self, counts: np.ndarray, clients: int, rng: np.random.Generator) -> np.ndarray:
         amounts = np.zeros((clients, len(counts)), dtype=np.int64)

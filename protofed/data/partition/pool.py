@@ -23,15 +23,27 @@ class Pool:
         self.starts = np.cumsum(self.counts) - self.counts
 
     def cut(
-        self, client: np.ndarray, cls: np.ndarray, first: np.ndarray, count: np.ndarray, clients: int
+        self,
+        client: np.ndarray,
+        cls: np.ndarray,
+        first: np.ndarray,
+        count: np.ndarray,
+        clients: int,
+        wrap: bool = False,
     ) -> Rows:
-        """Piece p gives rows [first, first + count) of class `cls` to `client` (all arrays over pieces)."""
+        """Piece p gives rows [first, first + count) of class `cls` to `client` (all arrays over pieces).
+
+        With `wrap`, rows are counted from the start of the class again after its end.
+        """
         order = np.argsort(client, kind="stable")
-        begin, count = (self.starts[cls] + first)[order], count[order]
+        count = count[order]
         ends = np.cumsum(count)
-        values = np.arange(ends[-1] if len(ends) else 0) + np.repeat(begin - (ends - count), count)
+        position = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first[order] - (ends - count), count)
+        cls = np.repeat(cls[order], count)
+        if wrap:
+            position %= self.counts[cls]
         sizes = np.bincount(client[order], weights=count, minlength=clients).astype(np.int64)
-        return Rows(self.rows[values], np.concatenate([[0], np.cumsum(sizes)]))
+        return Rows(self.rows[self.starts[cls] + position], offsets_of(sizes))
 
     def deal(self, amounts: np.ndarray) -> Rows:
         """Consecutive pieces of the sizes `amounts` [K, C], clients in order within each class."""
@@ -40,14 +52,18 @@ class Pool:
         return self.cut(client, cls, first[client, cls], amounts[client, cls], len(amounts))
 
 
+def offsets_of(sizes: np.ndarray) -> np.ndarray:
+    """Where each client's rows begin, and the total."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
 def holdout(rows: Rows, train: float, rng: np.random.Generator) -> Split:
     """Divide each client's rows at random, not stratified: ⌊train·n⌋ to train on, but at least one."""
     client = np.repeat(np.arange(len(rows)), rows.sizes)
     values = rows.values[np.lexsort((rng.random(len(client)), client))]
     keep = np.minimum(rows.sizes, np.maximum(1, np.floor(train * rows.sizes + 1e-9).astype(np.int64)))
     is_train = np.arange(len(client)) - rows.offsets[client] < keep[client]
-    return Split(_part(values, is_train, keep), _part(values, ~is_train, rows.sizes - keep))
-
-
-def _part(values: np.ndarray, chosen: np.ndarray, sizes: np.ndarray) -> Rows:
-    return Rows(values[chosen], np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+    return Split(
+        Rows(values[is_train], offsets_of(keep)),
+        Rows(values[~is_train], offsets_of(rows.sizes - keep)),
+    )

@@ -13,6 +13,7 @@ from . import (
     pacs,
     parquet,
     pets,
+    pfllib,
     synthetic,
     torchvision,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "pacs",
     "parquet",
     "pets",
+    "pfllib",
     "synthetic",
     "torchvision",
 ]

@@ -16,8 +16,8 @@ from ...core.errors import DataError
 from ...core.options import option
 from ..augment import parse
 from ..base import Dataset, Source
+from ..grouped import rank_within
 from ..labels import row_labels
-from .stratify import rank_within
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 NORMALISE = ("own", "unit", "signed", "imagenet")

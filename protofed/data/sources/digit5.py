@@ -19,10 +19,10 @@ import numpy as np
 from ...core.options import option
 from ..base import Dataset, sources
 from ..cache import cached
+from ..grouped import rank_within
 from ..images import resize
 from .common import ImageSource, as_dataset, data_file
 from .npz import KEYS, read_arrays, table
-from .stratify import rank_within
 
 DOMAINS = ("mnist", "usps", "svhn", "synth", "mnist_m")
 

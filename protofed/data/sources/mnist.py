@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..base import Dataset, sources
 from .common import ImageSource, as_dataset, data_file
 from .npz import cached_npz
@@ -33,5 +35,5 @@ class FashionMnist(ImageSource):
 
     def load(self) -> Dataset:
         path = data_file("fashion_mnist", "fashion_mnist.npz", "use torchvision:FashionMNIST")
-        arrays = {**cached_npz(path, 10), "classes": FASHION}
+        arrays = {**cached_npz(path, 10), "classes": np.array(FASHION)}
         return self.finish(as_dataset("fashion_mnist", arrays, (0.5,), (0.5,)))

@@ -142,7 +142,8 @@ def _blobs(values: list[Any], where: str) -> list[Any]:
 def _class_names(schema: Any, label: str) -> list[str] | None:
     try:
         info = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-        return info["info"]["features"][label].get("names")
+        names: list[str] | None = info["info"]["features"][label].get("names")
+        return names
     except (KeyError, ValueError, AttributeError):
         return None
 

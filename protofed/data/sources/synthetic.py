@@ -30,8 +30,8 @@ class Synthetic(Source):
     seed: int = option(0, "of the generated data")
 
     def load(self) -> Dataset:
-        sizes = numpy_generator("synthetic", self.seed, "sizes").lognormal(4, 2, self.clients)
-        sizes = sizes.astype(np.int64) + 50
+        draws = numpy_generator("synthetic", self.seed, "sizes").lognormal(4, 2, self.clients)
+        sizes = draws.astype(np.int64) + 50
         made = [self._client(k, int(n)) for k, n in enumerate(sizes)]
         return Dataset(
             name="synthetic",

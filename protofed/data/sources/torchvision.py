@@ -66,8 +66,10 @@ class Torchvision(ImageSource):
 
 
 def _root() -> Path:
-    given = Path(os.environ.get("PROTOFED_DATA") or os.devnull) / "torchvision"
-    return given if given.is_dir() else cache_folder() / "torchvision"
+    given = os.environ.get("PROTOFED_DATA")
+    if given and (Path(given) / "torchvision").is_dir():
+        return Path(given) / "torchvision"
+    return cache_folder() / "torchvision"
 
 
 def _arrays(raw: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,0 +1,71 @@
+"""Each client holds exactly n classes; a class is shared among its holders by a Dirichlet draw.
+
+Li and Lyu, *Convergence Analysis of Sequential Federated Learning on Heterogeneous Data*, NeurIPS
+2023, arxiv.org/abs/2311.03154 ("extended Dirichlet strategy"). Train and test rows are merged; 75 % of
+each client's rows, at random, are for training.
+
+Departures: classes are dealt so that all have equally many holders, give or take one (a client takes
+the n classes with fewest holders, ties at random), which needs no repeated draws. Every holder gets one
+row of its class before the rest is shared, so that it is exactly n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...core.errors import ConfigError, DataError
+from ...core.options import option
+from ...core.rng import numpy_generator
+from ..base import Dataset, Partitioner, Split, partitions
+from .dirichlet import cut_sizes
+from .pool import Pool, holdout
+from .tries import draw_until
+
+
+@partitions.register("extended_dirichlet")
+@dataclass(frozen=True)
+class ExtendedDirichlet(Partitioner):
+    """Exactly n classes per client, amounts by Dirichlet."""
+
+    n: int = option(2, "classes per client", low=1)
+    alpha: float = option(1.0, "concentration of the amounts", above=0)
+    minimum: int = option(10, "rows a client must have", low=1)
+    train: float = option(0.75, "share of a client's rows for training", above=0, high=1)
+    tries: int = option(2000, "draws before giving up", low=1)
+
+    def split(self, dataset: Dataset, clients: int, seed: int) -> Split:
+        rng = numpy_generator(seed, "partition", self.name)
+        pool = Pool(dataset, rng=rng)
+        holds = self._deal_classes(pool.counts, clients, rng)
+        held = int(pool.counts[holds.any(axis=0)].sum())
+        amounts = draw_until(
+            lambda: self._draw(holds, pool.counts, rng), self.minimum, self.tries, clients, held, self.name
+        )
+        return holdout(pool.deal(amounts), self.train, rng)
+
+    def _deal_classes(self, counts: np.ndarray, clients: int, rng: np.random.Generator) -> np.ndarray:
+        """[K, C] bool with n classes in each row."""
+        present = np.flatnonzero(counts)
+        if self.n > len(present):
+            raise ConfigError(f"extended_dirichlet: n={self.n} but the data has {len(present)} classes")
+        holds = np.zeros((clients, len(counts)), dtype=bool)
+        for client, ties in enumerate(rng.random((clients, len(present)))):
+            order = np.lexsort((ties, holds[:, present].sum(axis=0)))
+            holds[client, present[order[: self.n]]] = True
+        short = np.flatnonzero(holds.sum(axis=0) > counts)
+        if len(short):
+            raise DataError(
+                f"extended_dirichlet: class {short[0]} has {counts[short[0]]} rows for "
+                f"{holds[:, short[0]].sum()} clients; use fewer clients or a smaller n"
+            )
+        return holds
+
+    def _draw(self, holds: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        amounts = holds.astype(np.int64)
+        for cls in np.flatnonzero(holds.any(axis=0)):
+            holders = np.flatnonzero(holds[:, cls])
+            shares = rng.dirichlet(np.full(len(holders), self.alpha))
+            amounts[holders, cls] += cut_sizes(shares, int(counts[cls]) - len(holders))
+        return amounts

@@ -1,0 +1,70 @@
+"""One client per natural owner of the data: a writer, an identity, a synthetic client.
+
+Caldas et al., *LEAF*, arxiv.org/abs/1812.01097. Published test rows of an owner are its test rows; a
+set without any is divided 80/20 at random per client. With `clients=0` every owner is a client.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ...core.errors import DataError
+from ...core.options import option
+from ...core.rng import numpy_generator
+from ..base import Dataset, Partitioner, Rows, Split, partitions
+from .pool import holdout, offsets_of
+
+
+@partitions.register("natural")
+@dataclass(frozen=True)
+class Natural(Partitioner):
+    """One client per owner (writer)."""
+
+    counts_clients: ClassVar[bool] = True
+    minimum: int = option(1, "rows an owner must have to be a client (CelebA: 5)", low=1)
+    choose: str = option("random", "which owners, if there are more", choices=("random", "first", "largest"))
+    train: float = option(0.8, "share for training, if no rows are marked as test", above=0, high=1)
+
+    def split(self, dataset: Dataset, clients: int, seed: int) -> Split:
+        if dataset.owner is None:
+            raise DataError(
+                f"natural: the rows of {dataset.name} have no owner; use a set that has (femnist, synthetic)"
+            )
+        rng = numpy_generator(seed, "partition", self.name)
+        owners = self._owners(dataset, dataset.owner, clients, rng)
+        if not dataset.test.any():
+            return holdout(_rows_of(dataset.owner, owners, np.ones_like(dataset.test)), self.train, rng)
+        return Split(
+            _rows_of(dataset.owner, owners, ~dataset.test), _rows_of(dataset.owner, owners, dataset.test)
+        )
+
+    def _owners(
+        self, dataset: Dataset, owner: np.ndarray, clients: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        known = owner >= 0
+        rows = np.bincount(owner[known])
+        trains = np.bincount(owner[known & ~dataset.test], minlength=len(rows))
+        fit = np.flatnonzero((rows >= self.minimum) & (trains > 0))
+        if clients > len(fit) or not len(fit):
+            raise DataError(
+                f"natural: {dataset.name} has {len(fit)} owners with at least {self.minimum} rows and one to "
+                f"train on, {clients} clients are asked for; use fewer clients or a lower minimum"
+            )
+        if clients in (0, len(fit)):
+            return fit
+        if self.choose == "random":
+            return np.sort(rng.choice(fit, clients, replace=False))
+        if self.choose == "largest":
+            fit = fit[np.argsort(-rows[fit], kind="stable")]
+        return np.sort(fit[:clients])
+
+
+def _rows_of(owner: np.ndarray, owners: np.ndarray, chosen: np.ndarray) -> Rows:
+    """The chosen rows of each of the (sorted) owners."""
+    rows = np.flatnonzero(chosen & np.isin(owner, owners))
+    rows = rows[np.argsort(owner[rows], kind="stable")]
+    client = np.searchsorted(owners, owner[rows])
+    return Rows(rows, offsets_of(np.bincount(client, minlength=len(owners))))
