@@ -136,16 +136,20 @@ def first_neighbours(x: Tensor, metric: Metric = "cosine") -> tuple[Tensor, Tens
         norm = rows.norm(dim=1, keepdim=True)
         rows = rows / norm.where(norm > 0, 1.0)
     step = max(1, BLOCK_ENTRIES // len(rows))
-    best = [_nearest(rows, start, start + step, metric) for start in range(0, len(rows), step)]
-    return torch.cat([index for index, _ in best]), torch.cat([distance for _, distance in best])
+    nearest = rows.new_empty(len(rows), dtype=torch.long)
+    length = rows.new_empty(len(rows))
+    for start in range(0, len(rows), step):
+        # Written in place: small results kept between the large blocks would fragment the heap.
+        block = slice(start, start + step)
+        _nearest_to_block(rows, start, metric, length[block], nearest[block])
+    return nearest, length
 
 
-def _nearest(rows: Tensor, start: int, stop: int, metric: Metric) -> tuple[Tensor, Tensor]:
-    distances = _distances(rows[start:stop], rows, metric)
+def _nearest_to_block(rows: Tensor, start: int, metric: Metric, length: Tensor, nearest: Tensor) -> None:
+    distances = _distances(rows[start : start + len(nearest)], rows, metric)
     distances.diagonal(start).fill_(torch.inf)
-    # min returns the first of several equal minima: ties go to the lowest index.
-    distance, index = distances.min(1)
-    return index, distance
+    # min takes the first of several equal minima: ties go to the lowest index.
+    torch.min(distances, 1, out=(length, nearest))
 
 
 def _distances(block: Tensor, rows: Tensor, metric: Metric) -> Tensor:
@@ -159,7 +163,7 @@ def _distances(block: Tensor, rows: Tensor, metric: Metric) -> Tensor:
     """
     if metric == "euclidean":
         exact = torch.cdist(block, rows, compute_mode="donot_use_mm_for_euclid_dist")
-        return exact.float()
+        return exact.float().double()
     cosine = block @ rows.T
     return cosine.mul_(-_COSINE_STEPS).round_().add_(_COSINE_STEPS).div_(_COSINE_STEPS)
 
