@@ -1,0 +1,54 @@
+"""Entry point: `protofed COMMAND …`.
+
+Exit codes: 0 done; 1 the run failed; 2 wrong usage or configuration; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+from ..core.errors import ConfigError, DataError, ProtofedError
+from .parser import UsageError, make_parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; user errors become one line on stderr."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    try:
+        signal.signal(signal.SIGTERM, _interrupt)
+    except ValueError:
+        pass  # not the main thread: somebody else handles signals
+    try:
+        command, parsed = make_parser(args)
+        return command(parsed)
+    except UsageError as error:
+        return _complain(error, 2)
+    except (ConfigError, DataError) as error:
+        return _complain(error, 2)
+    except ProtofedError as error:
+        return _complain(error, 1)
+    except KeyboardInterrupt as interrupt:
+        hint = str(interrupt)
+        sys.stderr.write(f"\nprotofed: interrupted{'; ' + hint if hint else ''}\n")
+        return 130
+    except BrokenPipeError:  # the reader of our output went away, as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _complain(error: Exception, code: int) -> int:
+    line = " ".join(str(error).split())
+    sys.stderr.write(f"protofed: error: {line}\n")
+    return code
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

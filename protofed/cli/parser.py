@@ -1,0 +1,116 @@
+"""Arguments from dataclasses: every option's name, type, default and help are written once, there."""
+
+from __future__ import annotations
+
+import argparse
+import types
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from .. import __version__
+from ..config import SECTIONS, Config
+from ..core.algorithm import methods
+from ..core.errors import unknown
+from ..core.options import OptionInfo, options_of
+
+Command = Callable[[argparse.Namespace], int]
+
+
+class UsageError(Exception):
+    """Arguments that argparse does not understand."""
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see `{self.prog} --help`)")
+
+
+def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
+    """The command named by `argv` and its parsed arguments; unknown options name their nearest match."""
+    from . import listing, onboard, run, show
+
+    parser = Parser(
+        prog="protofed",
+        description="Federated learning with class prototypes.",
+        epilog="`protofed COMMAND --help` explains a command; `protofed run METHOD --help` a method.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"protofed {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    for module in (run, show, listing, onboard):
+        module.add(commands, argv)
+    if not argv:
+        parser.print_help()
+        raise SystemExit(0)
+    name = argv[0]
+    if not name.startswith("-") and name not in commands.choices:
+        raise UsageError(unknown("command", name, commands.choices))
+    parsed, rest = parser.parse_known_args(list(argv))
+    if rest:
+        raise UsageError(_unknown_argument(rest[0], commands.choices[name]))
+    return parsed.function, parsed
+
+
+def _unknown_argument(given: str, parser: argparse.ArgumentParser) -> str:
+    known = [s for action in parser._actions for s in action.option_strings if s.startswith("--")]
+    if given.startswith("-"):
+        return unknown("option", given.split("=")[0], known)
+    return f"unexpected argument {given!r} (see `{parser.prog} --help`)"
+
+
+def add_settings(parser: argparse.ArgumentParser, method: str | None) -> None:
+    """Flags for all settings, and for the options of a method if it is known."""
+    skip = {"method", "options", *SECTIONS}
+    top = parser.add_argument_group("what is run")
+    taken = set()
+    for info in options_of(Config):
+        if info.name not in skip:
+            _add_flag(top, info)
+            taken.add(info.name)
+    titles = {"train": "local training", "rounds": "rounds and participation", "system": "system"}
+    for name, cls in SECTIONS.items():
+        group = parser.add_argument_group(titles[name])
+        for info in options_of(cls):
+            _add_flag(group, info)
+            taken.add(info.name)
+    more = parser.add_argument_group(f"options of {method}" if method else "options of the method")
+    more.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of the method")
+    if method in methods:
+        for info in options_of(methods[method]):
+            if info.name not in taken:
+                _add_flag(more, info, prefix="option:")
+
+
+def settings_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings given on the command line, as a layer for `config.resolve`."""
+    layer: dict[str, Any] = {"options": {}}
+    for key, value in vars(args).items():
+        if key.startswith("option:"):
+            layer["options"][key.removeprefix("option:")] = value
+        elif key.startswith("setting:"):
+            layer[key.removeprefix("setting:")] = value
+    for text in args.set:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--set {text!r}: expected KEY=VALUE")
+        layer["options"][key.strip()] = value.strip()
+    return layer
+
+
+def _add_flag(group: Any, info: OptionInfo, prefix: str = "setting:") -> None:
+    flag = "--" + info.name.replace("_", "-")
+    default = "none" if info.default is None else info.default
+    text = f"{info.help} (default: {default})".replace("%", "%%")
+    common = {"dest": prefix + info.name, "default": argparse.SUPPRESS, "help": text}
+    if info.type is bool:
+        group.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
+    else:
+        choices = "{" + ",".join(info.choices) + "}" if info.choices else _metavar(info.type)
+        group.add_argument(flag, metavar=choices, **common)
+
+
+def _metavar(hint: Any) -> str:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        hint = next(a for a in typing.get_args(hint) if a is not type(None))
+    return {int: "INT", float: "NUMBER", str: "TEXT"}.get(hint, "VALUE")

@@ -1,0 +1,56 @@
+"""A progress bar with the accuracy of the last test and the time left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ..config import Config
+
+
+class RoundProgress:
+    """Called with each round's record. An interruption says how to go on."""
+
+    def __init__(self, config: Config, out: Path, quiet: bool):
+        self.out = out
+        self.mode = config.make_method().modes[0]
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[accuracy]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=quiet,
+        )
+        self._task = self._bar.add_task(config.method, total=config.rounds.rounds, accuracy="")
+        self.round = 0
+
+    def __enter__(self) -> RoundProgress:
+        self._bar.start()
+        return self
+
+    def __call__(self, record: dict[str, Any]) -> None:
+        self.round = record["round"]
+        fields = {}
+        if record.get("acc"):
+            mode = self.mode if self.mode in record["acc"] else next(iter(record["acc"]))
+            fields["accuracy"] = f"{mode} {record['acc'][mode]['mean']:.2f} %"
+        self._bar.update(self._task, completed=self.round, **fields)
+        if record.get("failed"):
+            for client, reason in record["failed"].items():
+                self._bar.console.print(f"round {self.round}: client {client} left out: {reason}", style="yellow")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+        if kind is KeyboardInterrupt:
+            where = f"after round {self.round}" if self.round else "before the first round ended"
+            raise KeyboardInterrupt(f"{where}; continue with: protofed resume {self.out}") from None

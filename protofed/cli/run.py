@@ -1,0 +1,106 @@
+"""`protofed run` and `protofed resume`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import experiment
+from ..config import read_recipe, resolve
+from ..core.algorithm import methods
+from ..core.errors import ConfigError, unknown
+from ..runs.directory import RunDir
+from .parser import add_settings, settings_of
+from .progress import RoundProgress
+from .show import print_run
+
+
+def add(commands: Any, argv: Sequence[str]) -> None:
+    target = next((a for a in argv[1:] if not a.startswith("-")), None) if argv[:1] == ["run"] else None
+    parser = commands.add_parser(
+        "run",
+        help="run a method or a recipe",
+        description="Run a method (see `protofed list methods`), or a recipe (.toml, or the config.json "
+        "of an earlier run). Settings given here win over the recipe's.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("target", nargs="?", metavar="METHOD|RECIPE", help="default: fedproto")
+    parser.add_argument("--out", type=Path, help="run directory (default: runs/METHOD-DATA-TIME)")
+    parser.add_argument("--force", action="store_true", help="overwrite a run in the same directory")
+    _add_output(parser)
+    add_settings(parser, _method_of(target))
+    parser.set_defaults(function=run)
+    parser = commands.add_parser("resume", help="continue an interrupted run", allow_abbrev=False)
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
+    _add_output(parser)
+    parser.set_defaults(function=resume)
+
+
+def run(args: argparse.Namespace) -> int:
+    layers = [*_target(args.target), settings_of(args)]
+    config = resolve(*layers)
+    out = args.out or _default_out(config.method, config.data)
+    with RoundProgress(config, out, args.quiet or args.json) as progress:
+        directory = experiment.run(config, out, args.force, progress)
+    assert directory is not None
+    return _show(directory, args)
+
+
+def resume(args: argparse.Namespace) -> int:
+    directory = RunDir.open(args.run)
+    config = resolve(directory.config)
+    if directory.summary is not None:
+        if not (args.quiet or args.json):
+            sys.stderr.write(f"{args.run} is finished already\n")
+        return _show(directory, args)
+    with RoundProgress(config, args.run, args.quiet or args.json) as progress:
+        experiment.resume(args.run, progress, lambda text: sys.stderr.write(f"protofed: warning: {text}\n"))
+    return _show(directory, args)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--quiet", action="store_true", help="no progress and no table")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON, nothing else")
+
+
+def _show(directory: RunDir, args: argparse.Namespace) -> int:
+    if args.json:
+        sys.stdout.write(json.dumps({"run": str(directory.path), **(directory.summary or {})}) + "\n")
+    elif not args.quiet:
+        print_run(directory)
+    return 0
+
+
+def _target(target: str | None) -> list[dict[str, Any]]:
+    if target is None:
+        return []
+    path = Path(target)
+    if path.suffix in (".toml", ".json"):
+        return [read_recipe(path)]
+    if target not in methods:
+        raise ConfigError(unknown("method", target, methods) + " (or give the path of a .toml recipe)")
+    return [{"method": target}]
+
+
+def _method_of(target: str | None) -> str | None:
+    """The method whose options `--help` explains."""
+    if target is None:
+        return "fedproto"
+    if Path(target).suffix in (".toml", ".json") and Path(target).exists():
+        return str(read_recipe(Path(target)).get("method", "fedproto"))
+    return target if target in methods else None
+
+
+def _default_out(method: str, data: str) -> Path:
+    name = "".join(c if c.isalnum() or c in "-_" else "_" for c in data.split(":")[0])
+    base = Path("runs") / f"{method}-{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    path, number = base, 1
+    while path.exists():
+        number += 1
+        path = base.with_name(f"{base.name}-{number}")
+    return path

@@ -1,0 +1,110 @@
+"""A new client joins a finished run: FedProto's "new client" (Tan et al., section Model Inference).
+
+The newcomer has any architecture whose embedding has the run's size, a fresh (or pretrained) start and
+its own samples. It downloads the run's global knowledge, minimises the method's own loss for some
+epochs, and is tested. Beside it, the same start is trained alone on the same batches: the gain is what
+the federation gave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .config import Config
+from .core.algorithm import Leg
+from .core.client import ClientState, run_leg
+from .core.data import LocalData
+from .core.errors import ConfigError
+from .core.record import Record
+from .core.task import Group, Task, Turn
+from .experiment import Experiment, make_task
+from .metrics.scores import score_client
+from .models.groups import assign
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """Test accuracy in percent per prediction mode: with the run's knowledge, and alone."""
+
+    client: int
+    model: str
+    train_samples: int
+    classes: int
+    before: dict[str, float]
+    joined: dict[str, float]
+    alone: dict[str, float]
+
+
+def onboard(experiment: Experiment, client: int, models: str, epochs: int) -> Newcomer:
+    """Let one of the run's held-out clients (`--newcomers`) join, with a model of its own."""
+    data = experiment.data
+    if not 0 <= client < len(data):
+        raise ConfigError(f"onboard: client {client} does not exist; the run has clients 0 to {len(data) - 1}")
+    return join(experiment, data.train(client), data.test(client), models, epochs, client)
+
+
+def join(
+    experiment: Experiment, train: LocalData, test: LocalData, models: str, epochs: int, client: int
+) -> Newcomer:
+    """Let a newcomer with these samples join. `client` only names it (and its random numbers)."""
+    algorithm = experiment.task.algorithm
+    if algorithm.prototypes(experiment.federation.state) is None:
+        raise ConfigError(
+            f"{algorithm.name} keeps no global prototypes that a newcomer could use; onboard works for "
+            "prototype methods such as fedproto"
+        )
+    task = _task(experiment, experiment.config, models, train, client)
+    alone = _task(experiment, replace(experiment.config, method="local", preset="paper", options={}), models, train, client)
+    down = algorithm.broadcast(experiment.federation.state, Turn(experiment.task, experiment.federation.round))
+    nothing = alone.algorithm.broadcast(alone.algorithm.init(alone, Turn(alone, 0)), Turn(alone, 0))
+    count = train.present(task.C).sum()
+    return Newcomer(
+        client,
+        task.groups[0].name,
+        len(train),
+        int(count),
+        _test(_turn(task, experiment, client, 0), None, train, test, down),
+        _trained(_turn(task, experiment, client, epochs), train, test, down),
+        _trained(_turn(alone, experiment, client, epochs), train, test, nothing),
+    )
+
+
+def _task(experiment: Experiment, config: Config, models: str, train: LocalData, client: int) -> Task:
+    """The run's task for one more client with its own model; numbered so that it is client `client`."""
+    run = experiment.task
+    choice = assign(models, 1, tuple(train.x.shape[1:]), run.C)
+    group = Group(choice.specs[0], choice.builders[0])
+    algorithm = config.make_method()
+    dense = train.y.ndim > 1
+    index = np.zeros(max(client + 1, config.rounds.newcomers + 1), dtype=np.int64)
+    task = make_task(config, algorithm, [group], index, tuple(train.x.shape[1:]), run.class_names, dense=dense)
+    if algorithm.needs.embedding and task.D != run.D:
+        raise ConfigError(
+            f"onboard: {group.name} makes embeddings of size {task.D}, but the run's prototypes have size "
+            f"{run.D}; choose a model with dim={run.D}"
+        )
+    return task
+
+
+def _turn(task: Task, experiment: Experiment, client: int, epochs: int) -> Turn:
+    return Turn(task, experiment.federation.round + 1, "onboard", client, epochs)
+
+
+def _trained(turn: Turn, train: LocalData, test: LocalData, down: Record) -> dict[str, float]:
+    leg = turn.task.algorithm.legs[-1]
+    outcome = run_leg(turn, Leg("onboard", leg.down, leg.up, leg.phases), None, train, down)
+    return _test(turn, outcome.state, train, test, down)
+
+
+def _test(
+    turn: Turn, state: ClientState | None, train: LocalData, test: LocalData, down: Record
+) -> dict[str, float]:
+    score = score_client(replace(turn, leg="eval"), state, train, test, down)
+    return {mode: 100.0 * hits / score.n for mode, hits in score.correct.items()} if score.n else {}
+
+
+def as_dict(newcomer: Newcomer) -> dict[str, Any]:
+    return dict(vars(newcomer))
