@@ -52,7 +52,12 @@ class DeepLabHead(nn.Module):
         self.fuse = fuse
         self.classifier = classifier
 
-    def forward(self, embedding: Tensor, skipped: Tensor) -> Tensor:
+    def forward(self, embedding: Tensor, skipped: Tensor | None = None) -> Tensor:
+        if skipped is None:
+            raise ConfigError(
+                "model deeplab: its head also needs early features of the image, not the embedding alone; "
+                "choose a method that does not call the head on prototypes"
+            )
         detail = self.skip(skipped)
         wide = interpolate(embedding, detail.shape[-2:], mode="bilinear", align_corners=True)
         logits: Tensor = self.classifier(self.fuse(torch.cat([wide, detail], dim=1)))

@@ -46,8 +46,8 @@ def assign(models: str, clients: int, shape: tuple[int, ...], num_classes: int) 
     position = _positions(rule, len(members), clients, models)
     # Equal members are one group, so that engines may batch their clients.
     written = [write_family(member) for member in members]
-    used = list(dict.fromkeys(written[p] for p in dict.fromkeys(position.tolist())))
-    specs = tuple(sorted(used, key=written.index))
+    used = set(np.unique(position).tolist())
+    specs = tuple(dict.fromkeys(text for number, text in enumerate(written) if number in used))
     group_of_member = np.array([specs.index(w) if w in specs else -1 for w in written])
     builders = tuple(partial(members[written.index(s)].build, shape, num_classes) for s in specs)
     return Assignment(specs, group_of_member[position], builders)

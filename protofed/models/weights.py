@@ -24,7 +24,7 @@ def load_weights(module: nn.Module, path: str, who: str, skip: tuple[str, ...] =
     wanted = {k: v for k, v in module.state_dict().items() if not k.startswith(skip or ("\0",))}
     # Files from before torch 1.0 lack these counters.
     missing = [k for k in wanted if k not in state and not k.endswith("num_batches_tracked")]
-    surplus = [k for k in state if k not in wanted]
+    surplus = sorted(k for k in state if k not in wanted)
     if missing:
         raise ConfigError(f"{where} lack {_some(missing)}; is it a file for this architecture?")
     if surplus:
