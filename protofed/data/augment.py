@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -38,6 +39,7 @@ class Draws(NamedTuple):
     angle: Tensor  # [B] radians
 
 
+@lru_cache(maxsize=64)
 def parse(spec: str) -> Recipe:
     """Read "crop4+flip+rotate30"; empty means nothing."""
     recipe = Recipe()

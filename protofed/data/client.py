@@ -5,6 +5,8 @@ Clients that are never asked for cost nothing, so a million of them may be regis
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -45,7 +47,7 @@ class Loader:
         y = torch.from_numpy(np.asarray(self.dataset.y[rows]).astype(np.int64, copy=False))
         return normalise(x, self.dataset, self.dtype), y.to(self.device)
 
-    @property
+    @cached_property
     def black(self) -> Tensor:
         """[channels] what a pixel of value 0 becomes: the padding of random crops."""
         zero = torch.zeros(1, self.dataset.shape[0], 1, 1)

@@ -16,6 +16,7 @@ from . import (
     pfllib,
     synthetic,
     torchvision,
+    voc,
 )
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "pfllib",
     "synthetic",
     "torchvision",
+    "voc",
 ]

@@ -1,0 +1,80 @@
+"""What a split looks like, in numbers and in lines of text."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .base import Dataset, Split
+from .labels import class_counts
+
+
+class SplitSummary(NamedTuple):
+    """Rows of each class per client, and the text that a terminal shows."""
+
+    train: np.ndarray  # [K, C]
+    test: np.ndarray  # [K, C]
+    lines: list[str]
+
+
+def describe_split(dataset: Dataset, split: Split, most: int = 50) -> SplitSummary:
+    """Counts and text; at most `most` clients are listed one by one."""
+    train, test = class_counts(dataset, split.train), class_counts(dataset, split.test)
+    lines = [
+        _headline(dataset, split),
+        _sizes(train.sum(axis=1), "training"),
+        _sizes(test.sum(axis=1), "test"),
+    ]
+    lines.append(_spread(train))
+    lines += _oddities(dataset, split, train, test)
+    lines += [_client(client, train[client], test[client]) for client in range(min(most, split.clients))]
+    if split.clients > most:
+        lines.append(f"… and {split.clients - most} more clients")
+    return SplitSummary(train, test, lines)
+
+
+def _headline(dataset: Dataset, split: Split) -> str:
+    used = len(np.unique(np.concatenate([split.train.values, split.test.values])))
+    return (
+        f"{dataset.name}: {split.clients} clients, {dataset.num_classes} classes, "
+        f"{used:,} of {len(dataset.x):,} rows used"
+    )
+
+
+def _sizes(sizes: np.ndarray, part: str) -> str:
+    return (
+        f"{part} rows per client: {sizes.min():,} to {sizes.max():,}, "
+        f"mean {sizes.mean():,.1f}, std {sizes.std():,.1f}"
+    )
+
+
+def _spread(train: np.ndarray) -> str:
+    held = (train > 0).sum(axis=1)
+    return f"training classes per client: {held.min()} to {held.max()}, mean {held.mean():.2f}"
+
+
+def _oddities(dataset: Dataset, split: Split, train: np.ndarray, test: np.ndarray) -> list[str]:
+    lines = []
+    unseen = (test > 0) & (train == 0)
+    if unseen.any():
+        clients, rows = unseen.any(axis=1).sum(), test[unseen].sum()
+        lines.append(f"{clients} clients test on classes that they do not train on ({rows:,} rows)")
+    untested = int((split.test.sizes == 0).sum())
+    if untested:
+        lines.append(f"{untested} clients have no test rows")
+    shared = len(split.train.values) - len(np.unique(split.train.values))
+    if shared:
+        lines.append(f"{shared:,} training rows are held more than once")
+    absent = np.flatnonzero(train.sum(axis=0) == 0)
+    if len(absent):
+        names = ", ".join(dataset.classes[c] for c in absent[:5])
+        lines.append(
+            f"{len(absent)} classes are nobody's training data: {names}" + ("…" if len(absent) > 5 else "")
+        )
+    return lines
+
+
+def _client(client: int, train: np.ndarray, test: np.ndarray) -> str:
+    mix = " ".join(f"{cls}:{train[cls]}" for cls in np.flatnonzero(train))
+    return f"client {client}: {train.sum()} + {test.sum()} rows; {mix}"

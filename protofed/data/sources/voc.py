@@ -1,0 +1,91 @@
+"""Pascal VOC 2012 segmentation from `VOC2012/` in the folder PROTOFED_DATA, as unpacked.
+
+Everingham et al., IJCV 2010. Needs JPEGImages, SegmentationClass and ImageSets/Segmentation; train.txt
+lists the training rows and val.txt the test rows. Border pixels (255) are void. `macro=true` joins the
+20 classes to person, vehicles, household and animals, as *Prototype Guided Federated Learning of Visual
+Feature Representations* does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...core.errors import DataError
+from ...core.options import option
+from ..base import VOID, Dataset, sources
+from ..cache import cached
+from ..images import decode_images, decode_masks
+from .common import IMAGENET_MEAN, IMAGENET_STD, ImageSource, as_dataset, data_file, imported
+
+CLASSES = [
+    "background",
+    "aeroplane",
+    "bicycle",
+    "bird",
+    "boat",
+    "bottle",
+    "bus",
+    "car",
+    "cat",
+    "chair",
+    "cow",
+    "table",
+    "dog",
+    "horse",
+    "motorbike",
+    "person",
+    "plant",
+    "sheep",
+    "sofa",
+    "train",
+    "tv",
+]
+MACRO = {
+    "background": ("background",),
+    "person": ("person",),
+    "vehicles": ("aeroplane", "bicycle", "boat", "bus", "car", "motorbike", "train"),
+    "household": ("bottle", "chair", "table", "plant", "sofa", "tv"),
+    "animals": ("bird", "cat", "cow", "dog", "horse", "sheep"),
+}
+
+
+@sources.register("voc2012")
+@dataclass(frozen=True)
+class Voc2012(ImageSource):
+    """Pascal VOC 2012 with masks, 20 classes or 4 macro classes."""
+
+    size: int = option(256, "resize images and masks to this many pixels square", low=8)
+    macro: bool = option(False, "join the classes to person, vehicles, household, animals")
+
+    def load(self) -> Dataset:
+        imported("PIL", "data", "voc2012")
+        lists = [data_file("voc2012", f"VOC2012/ImageSets/Segmentation/{p}.txt") for p in ("train", "val")]
+        options = {"size": self.size, "macro": self.macro}
+        arrays = cached("voc2012", lists, options, lambda: self._decode(lists))
+        return self.finish(as_dataset("voc2012", arrays, IMAGENET_MEAN, IMAGENET_STD))
+
+    def _decode(self, lists: list[Path]) -> dict[str, np.ndarray]:
+        root = lists[0].parents[2]
+        names = [path.read_text().split() for path in lists]
+        every = [name for part in names for name in part]
+        if not every:
+            raise DataError(f"voc2012: {lists[0]} and {lists[1]} name no images")
+        images = [(f"{name}.jpg", root / "JPEGImages" / f"{name}.jpg") for name in every]
+        masks = [(f"{name}.png", root / "SegmentationClass" / f"{name}.png") for name in every]
+        return {
+            "x": decode_images(images, self.size, channels=3),
+            "y": self._labels(decode_masks(masks, self.size)),
+            "test": np.arange(len(every)) >= len(names[0]),
+            "classes": np.array(list(MACRO) if self.macro else CLASSES),
+        }
+
+    def _labels(self, masks: np.ndarray) -> np.ndarray:
+        table = np.full(256, VOID, dtype=np.int16)
+        table[: len(CLASSES)] = np.arange(len(CLASSES))
+        if self.macro:
+            of = {name: group for group, names in enumerate(MACRO.values()) for name in names}
+            table[: len(CLASSES)] = [of[name] for name in CLASSES]
+        return np.asarray(table[masks])
