@@ -94,7 +94,9 @@ def federate(
     """Train your own modules on your own data. The modules hold their final weights afterwards."""
     if not clients:
         raise ConfigError("federate: no clients were given")
-    config = resolve({"method": method}, {**settings, "options": dict(options or {}), "clients": len(clients)})
+    config = resolve(
+        {"method": method}, {**settings, "options": dict(options or {}), "clients": len(clients)}
+    )
     dtype = {"float32": torch.float32, "float64": torch.float64}[config.system.dtype]
     train = [_samples(c.train, f"client {i}: train", dtype) for i, c in enumerate(clients)]
     test = [
@@ -112,7 +114,12 @@ def federate(
     for i, client in enumerate(clients):
         first = {f"model.{n}": t.detach().clone() for n, t in client.model.state_dict().items()}
         keep = set(kept_names(task, task.group_of(i)))
-        engine.store.put(i, ClientState({n: t.to(dtype) if t.is_floating_point() else t for n, t in first.items() if n in keep}))
+        engine.store.put(
+            i,
+            ClientState(
+                {n: t.to(dtype) if t.is_floating_point() else t for n, t in first.items() if n in keep}
+            ),
+        )
     built = experiment.Experiment(config, task, data, federation)
     records = built.play(None)
     experiment.finish(built, None)
@@ -148,7 +155,7 @@ def _samples(given: Samples, who: str, dtype: torch.dtype) -> LocalData:
         pairs = list(given)
         if not pairs:
             raise DataError(f"{who}: no samples")
-        x, y = torch.cat([p[0] for p in pairs]), torch.cat([p[1] for p in pairs])  # type: ignore[misc]
+        x, y = torch.cat([p[0] for p in pairs]), torch.cat([p[1] for p in pairs])
     if len(x) != len(y):
         raise DataError(f"{who}: {len(x)} inputs but {len(y)} labels")
     if not len(x):
@@ -170,5 +177,7 @@ def _class_names(classes: int | Sequence[str] | None, parts: Sequence[LocalData]
         classes = highest + 1
     names = tuple(str(c) for c in range(classes)) if isinstance(classes, int) else tuple(classes)
     if highest >= len(names):
-        raise DataError(f"federate: label {highest} found, but there are {len(names)} classes (0 to {len(names) - 1})")
+        raise DataError(
+            f"federate: label {highest} found, but there are {len(names)} classes (0 to {len(names) - 1})"
+        )
     return names

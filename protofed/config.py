@@ -33,7 +33,9 @@ class Train:
     optimizer: str = option("sgd", "optimiser", choices=("sgd", "adam"))
     schedule: str = option("constant", "learning rate over the rounds", choices=("constant", "poly"))
     drop_last: bool = option(False, "leave out an incomplete last batch")
-    init: str = option("own", "first weights: each client's own, or one start per model", choices=("own", "common"))
+    init: str = option(
+        "own", "first weights: each client's own, or one start per model", choices=("own", "common")
+    )
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,9 @@ class System:
     eval_every: int = option(1, "rounds between tests (the last round is always tested)", low=1)
     eval_clients: int | None = option(None, "test only so many clients (drawn once from the seed)", low=1)
     checkpoint_every: int = option(1, "rounds between checkpoints", low=1)
-    on_failure: str = option("stop", "a client that fails: stop the run, or go on without it", choices=("stop", "drop"))
+    on_failure: str = option(
+        "stop", "a client that fails: stop the run, or go on without it", choices=("stop", "drop")
+    )
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
     method = top.get("method", "fedproto")
     preset = _preset(method, top.get("preset", "paper"))
     sections["train"] = {**preset.train, **sections["train"]}
-    parts = {name: build(cls, sections[name], name) for name, cls in SECTIONS.items()}
+    parts: dict[str, Any] = {name: build(cls, sections[name], name) for name, cls in SECTIONS.items()}
     config = build(Config, {**top, "options": options, **parts}, "settings")
     config.make_method()
     return config
@@ -122,7 +126,10 @@ def _plain_names() -> list[str]:
 
 
 def _merge(
-    layer: Mapping[str, Any], top: dict[str, Any], sections: dict[str, dict[str, Any]], options: dict[str, Any]
+    layer: Mapping[str, Any],
+    top: dict[str, Any],
+    sections: dict[str, dict[str, Any]],
+    options: dict[str, Any],
 ) -> None:
     owner = {o.name: name for name, cls in SECTIONS.items() for o in options_of(cls)}
     plain = _plain_names()

@@ -96,7 +96,14 @@ def build(config: Config) -> Experiment:
     choice = assign(config.models, split.clients, dataset.shape, dataset.num_classes)
     groups = [Group(name, make) for name, make in zip(choice.specs, choice.builders)]
     task = make_task(
-        config, algorithm, groups, choice.of, dataset.shape, dataset.classes, _public(config, dataset), dataset.dense
+        config,
+        algorithm,
+        groups,
+        choice.of,
+        dataset.shape,
+        dataset.classes,
+        _public(config, dataset),
+        dataset.dense,
     )
     data = SplitData(loader)
     return Experiment(config, task, data, _federation(config, task, data), dataset, split)
@@ -147,7 +154,9 @@ def make_task(
     )
 
 
-def run(config: Config, out: Path | None, force: bool = False, progress: Progress | None = None) -> RunDir | None:
+def run(
+    config: Config, out: Path | None, force: bool = False, progress: Progress | None = None
+) -> RunDir | None:
     """A new run. With `out=None` nothing is written."""
     experiment = build(config)
     directory = RunDir.create(out, config.to_dict(), force) if out else None
@@ -271,7 +280,9 @@ def _check_needs(
             f"{name} needs a public unlabelled data set; give one with --public, for example --public digits"
         )
     if dense and not needs.dense:
-        raise ConfigError(f"{name} does not work with dense labels (segmentation); choose classification data")
+        raise ConfigError(
+            f"{name} does not work with dense labels (segmentation); choose classification data"
+        )
 
 
 def _signature(module: nn.Module, half: str) -> list[tuple[str, tuple[int, ...]]]:

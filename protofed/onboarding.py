@@ -42,7 +42,9 @@ def onboard(experiment: Experiment, client: int, models: str, epochs: int) -> Ne
     """Let one of the run's held-out clients (`--newcomers`) join, with a model of its own."""
     data = experiment.data
     if not 0 <= client < len(data):
-        raise ConfigError(f"onboard: client {client} does not exist; the run has clients 0 to {len(data) - 1}")
+        raise ConfigError(
+            f"onboard: client {client} does not exist; the run has clients 0 to {len(data) - 1}"
+        )
     return join(experiment, data.train(client), data.test(client), models, epochs, client)
 
 
@@ -57,8 +59,16 @@ def join(
             "prototype methods such as fedproto"
         )
     task = _task(experiment, experiment.config, models, train, client)
-    alone = _task(experiment, replace(experiment.config, method="local", preset="paper", options={}), models, train, client)
-    down = algorithm.broadcast(experiment.federation.state, Turn(experiment.task, experiment.federation.round))
+    alone = _task(
+        experiment,
+        replace(experiment.config, method="local", preset="paper", options={}),
+        models,
+        train,
+        client,
+    )
+    down = algorithm.broadcast(
+        experiment.federation.state, Turn(experiment.task, experiment.federation.round)
+    )
     nothing = alone.algorithm.broadcast(alone.algorithm.init(alone, Turn(alone, 0)), Turn(alone, 0))
     count = train.present(task.C).sum()
     return Newcomer(
@@ -80,7 +90,9 @@ def _task(experiment: Experiment, config: Config, models: str, train: LocalData,
     algorithm = config.make_method()
     dense = train.y.ndim > 1
     index = np.zeros(max(client + 1, config.rounds.newcomers + 1), dtype=np.int64)
-    task = make_task(config, algorithm, [group], index, tuple(train.x.shape[1:]), run.class_names, dense=dense)
+    task = make_task(
+        config, algorithm, [group], index, tuple(train.x.shape[1:]), run.class_names, dense=dense
+    )
     if algorithm.needs.embedding and task.D != run.D:
         raise ConfigError(
             f"onboard: {group.name} makes embeddings of size {task.D}, but the run's prototypes have size "

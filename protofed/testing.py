@@ -51,11 +51,20 @@ class Toy:
         defaults |= {"momentum": 0.5, "dtype": "float64", "clients": len(COUNTS)}
         config = resolve(defaults, {**self.settings, "options": dict(self.options)}, changes)
         algorithm = config.make_method()
-        groups, index = toy_groups("mixed" if self.models == "mixed" and not algorithm.needs.model else self.models)
-        public = LocalData(*_samples("public", (4, 4, 4, 4))[:1], torch.full((16,), -1)) if algorithm.needs.public else None
+        groups, index = toy_groups(
+            "mixed" if self.models == "mixed" and not algorithm.needs.model else self.models
+        )
+        public = (
+            LocalData(*_samples("public", (4, 4, 4, 4))[:1], torch.full((16,), -1))
+            if algorithm.needs.public
+            else None
+        )
         names = tuple(str(c) for c in range(CLASSES))
         task = make_task(config, algorithm, groups, index, (INPUTS,), names, public)
-        data = OwnData([toy_data("train", k) for k in range(len(COUNTS))], [toy_data("test", k) for k in range(len(COUNTS))])
+        data = OwnData(
+            [toy_data("train", k) for k in range(len(COUNTS))],
+            [toy_data("test", k) for k in range(len(COUNTS))],
+        )
         engine = make_engine(config, task, data)
         federation = Federation(task, data, engine, config.rounds, config.system.on_failure)
         return Experiment(config, task, data, federation)
@@ -83,7 +92,9 @@ def toy_groups(models: str) -> tuple[list[Group], Any]:
         return Model(base, nn.Linear(EMBEDDING, CLASSES))
 
     def norm() -> nn.Module:
-        base = nn.Sequential(nn.Linear(INPUTS, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Dropout(0.2), nn.Linear(12, EMBEDDING))
+        base = nn.Sequential(
+            nn.Linear(INPUTS, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Dropout(0.2), nn.Linear(12, EMBEDDING)
+        )
         return Model(base, nn.Linear(EMBEDDING, CLASSES))
 
     if models == "mixed":
@@ -133,7 +144,10 @@ def resumes_exactly(toy: Toy) -> None:
         state = store.get(client)
         assert state is not None
         second.federation.engine.store.put(
-            client, ClientState({n: t.clone() for n, t in state.kept.items()}, {n: t.clone() for n, t in state.mem.items()})
+            client,
+            ClientState(
+                {n: t.clone() for n, t in state.kept.items()}, {n: t.clone() for n, t in state.mem.items()}
+            ),
         )
     second.play(None)
     assert_equal(snapshot(whole), snapshot(second))

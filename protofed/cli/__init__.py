@@ -1,1 +1,1 @@
-"""The command line: one file per command, each with `add(parsers)` and a function that returns the exit code."""
+"""The command line: one file per command, with `add` and a function that returns the exit code."""

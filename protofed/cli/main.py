@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from types import FrameType
 
@@ -18,10 +19,8 @@ from .parser import UsageError, make_parser
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; user errors become one line on stderr."""
     args = list(sys.argv[1:] if argv is None else argv)
-    try:
+    if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _interrupt)
-    except ValueError:
-        pass  # not the main thread: somebody else handles signals
     try:
         command, parsed = make_parser(args)
         return command(parsed)

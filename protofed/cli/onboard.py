@@ -19,8 +19,8 @@ from ..core.data import LocalData
 from ..core.errors import ConfigError, RunError
 from ..core.rng import numpy_generator
 from ..data import load
-from ..data.client import Loader
 from ..data.base import Rows, Split
+from ..data.client import Loader
 from ..onboarding import Newcomer, as_dict, join, onboard
 from ..runs.directory import RunDir
 
@@ -38,7 +38,9 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     parser.add_argument("--models", help="the newcomer's model (default: the run's first)")
     parser.add_argument("--epochs", type=int, default=10, help="epochs of fine-tuning (default: 10)")
     parser.add_argument("--client", type=int, help="one held-out client (default: all of them)")
-    parser.add_argument("--data", help="the newcomer's own data, such as npz:PATH, instead of a held-out client")
+    parser.add_argument(
+        "--data", help="the newcomer's own data, such as npz:PATH, instead of a held-out client"
+    )
     parser.add_argument("--samples", type=int, help="with --data: training samples to use (default: all)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(function=command)
@@ -71,12 +73,14 @@ def _held_out(experiment: experiments.Experiment, client: int | None) -> list[in
         return [client]
     if active == total:
         raise ConfigError(
-            "onboard: the run held no client out; run it with --newcomers 1 (or more), or bring data with --data"
+            "onboard: the run held no client out; run it with --newcomers 1, or bring data with --data"
         )
     return list(range(active, total))
 
 
-def _from_data(experiment: experiments.Experiment, data: str, samples: int | None, models: str, epochs: int) -> Newcomer:
+def _from_data(
+    experiment: experiments.Experiment, data: str, samples: int | None, models: str, epochs: int
+) -> Newcomer:
     dataset = load(data)
     if dataset.num_classes > experiment.task.C:
         raise ConfigError(f"onboard: {data} has {dataset.num_classes} classes, the run {experiment.task.C}")
@@ -100,5 +104,7 @@ def _table(found: list[Newcomer], epochs: int) -> Table:
         alone = one.alone["clf"]
         for mode, value in one.joined.items():
             numbers = [f"{one.before[mode]:.1f}", f"{alone:.1f}", f"{value:.1f}", f"{value - alone:+.1f}"]
-            table.add_row(str(one.client), one.model, str(one.train_samples), str(one.classes), mode, *numbers)
+            table.add_row(
+                str(one.client), one.model, str(one.train_samples), str(one.classes), mode, *numbers
+            )
     return table

@@ -75,8 +75,10 @@ def add_settings(parser: argparse.ArgumentParser, method: str | None) -> None:
             _add_flag(group, info)
             taken.add(info.name)
     more = parser.add_argument_group(f"options of {method}" if method else "options of the method")
-    more.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of the method")
-    if method in methods:
+    more.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="an option of the method"
+    )
+    if method is not None and method in methods:
         for info in options_of(methods[method]):
             if info.name not in taken:
                 _add_flag(more, info, prefix="option:")

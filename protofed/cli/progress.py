@@ -7,7 +7,14 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from ..config import Config
 
@@ -38,14 +45,16 @@ class RoundProgress:
 
     def __call__(self, record: dict[str, Any]) -> None:
         self.round = record["round"]
-        fields = {}
+        fields: dict[str, Any] = {}
         if record.get("acc"):
             mode = self.mode if self.mode in record["acc"] else next(iter(record["acc"]))
             fields["accuracy"] = f"{mode} {record['acc'][mode]['mean']:.2f} %"
         self._bar.update(self._task, completed=self.round, **fields)
         if record.get("failed"):
             for client, reason in record["failed"].items():
-                self._bar.console.print(f"round {self.round}: client {client} left out: {reason}", style="yellow")
+                self._bar.console.print(
+                    f"round {self.round}: client {client} left out: {reason}", style="yellow"
+                )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

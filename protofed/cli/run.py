@@ -59,8 +59,12 @@ def resume(args: argparse.Namespace) -> int:
             sys.stderr.write(f"{args.run} is finished already\n")
         return _show(directory, args)
     with RoundProgress(config, args.run, args.quiet or args.json) as progress:
-        experiment.resume(args.run, progress, lambda text: sys.stderr.write(f"protofed: warning: {text}\n"))
+        experiment.resume(args.run, progress, _warn)
     return _show(directory, args)
+
+
+def _warn(text: str) -> None:
+    sys.stderr.write(f"protofed: warning: {text}\n")
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:

@@ -33,7 +33,9 @@ def show(args: argparse.Namespace) -> int:
     directory = RunDir.open(args.run)
     if args.json:
         lines = directory.lines("metrics.jsonl")
-        sys.stdout.write(json.dumps({"config": directory.config, "last": lines[-1] if lines else None}) + "\n")
+        sys.stdout.write(
+            json.dumps({"config": directory.config, "last": lines[-1] if lines else None}) + "\n"
+        )
     else:
         print_run(directory)
     return 0
@@ -62,7 +64,8 @@ def print_run(directory: RunDir) -> None:
         )
     if len(lines) < total:
         console.print(
-            f"{len(lines)} of {total} rounds done; continue with: protofed resume {directory.path}", highlight=False
+            f"{len(lines)} of {total} rounds done; continue with: protofed resume {directory.path}",
+            highlight=False,
         )
     console.print(f"run: {directory.path}", highlight=False, soft_wrap=True)
 

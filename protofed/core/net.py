@@ -1,11 +1,11 @@
 """Nets: a client's modules bound to its tensors. Methods call them; engines decide how they run.
 
-    z, logits = net(x)             the client's model
-    net.embed(x), net.head(z)      its two halves, where the model has them
-    net["aux"](x)                  another module that the method declared
-    net.at(tensors)(x)             a frozen copy in eval mode, say the previous model
-    net.tensors("model.head.")     parameters and buffers by prefix, safe to keep
-    net.parameters()               the parameters themselves, for loss terms on weights
+z, logits = net(x)             the client's model
+net.embed(x), net.head(z)      its two halves, where the model has them
+net["aux"](x)                  another module that the method declared
+net.at(tensors)(x)             a frozen copy in eval mode, say the previous model
+net.tensors("model.head.")     parameters and buffers by prefix, safe to keep
+net.parameters()               the parameters themselves, for loss terms on weights
 """
 
 from __future__ import annotations

@@ -36,7 +36,6 @@ class Stepper:
     def __init__(self, names: Sequence[str], opts: Mapping[str, Opt], stacked: bool = False):
         """`opts` maps prefixes to optimisers; the longest prefix of a name wins."""
         self.stacked = stacked
-        self.steps = 0
         parts: dict[Opt, list[int]] = {}
         for i, name in enumerate(names):
             prefix = max((p for p in opts if name.startswith(p)), key=len)
@@ -46,18 +45,17 @@ class Stepper:
     @torch.no_grad()
     def step(self, params: Sequence[Tensor], grads: Sequence[Tensor | None]) -> None:
         """Change the parameters in place. A parameter without gradient stays as it is."""
-        self.steps += 1
         for opt, index, state in self._parts:
             used = [i for i in index if grads[i] is not None]
             if not used:
                 continue
             p = [params[i] for i in used]
-            g = [grads[i] for i in used]
+            g = [grad for i in used if (grad := grads[i]) is not None]
             if opt.clip is not None:
-                g = self._clip(g, opt.clip)  # type: ignore[arg-type]
+                g = self._clip(g, opt.clip)
             if opt.weight_decay:
-                g = list(torch._foreach_add(g, p, alpha=opt.weight_decay))  # type: ignore[arg-type]
-            state.step(p, g, used, opt, self.steps)  # type: ignore[arg-type]
+                g = list(torch._foreach_add(g, p, alpha=opt.weight_decay))
+            state.step(p, g, used, opt)
 
     def _clip(self, grads: list[Tensor], largest: float) -> list[Tensor]:
         first = 1 if self.stacked else 0
@@ -71,7 +69,7 @@ class _Sgd:
     def __init__(self) -> None:
         self.velocity: dict[int, Tensor] = {}
 
-    def step(self, p: list[Tensor], g: list[Tensor], keys: list[int], opt: Opt, steps: int) -> None:
+    def step(self, p: list[Tensor], g: list[Tensor], keys: list[int], opt: Opt) -> None:
         if opt.momentum:
             new = [k for k in keys if k not in self.velocity]
             if new:
@@ -96,7 +94,7 @@ class _Adam:
         self.square: dict[int, Tensor] = {}
         self.count: dict[int, int] = {}
 
-    def step(self, p: list[Tensor], g: list[Tensor], keys: list[int], opt: Opt, steps: int) -> None:
+    def step(self, p: list[Tensor], g: list[Tensor], keys: list[int], opt: Opt) -> None:
         for k, param, grad in zip(keys, p, g):
             mean = self.mean.setdefault(k, torch.zeros_like(grad))
             square = self.square.setdefault(k, torch.zeros_like(grad))
@@ -107,4 +105,4 @@ class _Adam:
             param.addcdiv_(mean, root, value=-opt.lr / (1 - 0.9**count))
 
 
-_STATES = {"sgd": _Sgd, "adam": _Adam}
+_STATES: dict[str, type[_Sgd] | type[_Adam]] = {"sgd": _Sgd, "adam": _Adam}

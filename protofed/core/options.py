@@ -116,9 +116,9 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         inner = [a for a in typing.get_args(hint) if a is not type(None)]
-        if value is None or (isinstance(value, str) and value.lower() in ("none", "")):
-            if type(None) in typing.get_args(hint):
-                return None
+        empty = value is None or (isinstance(value, str) and value.lower() in ("none", ""))
+        if empty and type(None) in typing.get_args(hint):
+            return None
         for candidate in inner:
             try:
                 return _convert(value, candidate, where)
@@ -175,7 +175,9 @@ def _check(value: Any, meta: Mapping[str, Any], where: str) -> None:
         return
     choices = meta.get("choices")
     if choices is not None and value not in choices:
-        raise ConfigError(f"{where}: {unknown('value', str(value), choices)}; choose from {', '.join(choices)}")
+        raise ConfigError(
+            f"{where}: {unknown('value', str(value), choices)}; choose from {', '.join(choices)}"
+        )
     if isinstance(value, float) and value != value:
         raise ConfigError(f"{where}: must be a number, got nan")
     if (low := meta.get("low")) is not None and value < low:

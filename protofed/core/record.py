@@ -123,7 +123,9 @@ class Record:
             value = getattr(self, spec.name)
             if spec.dims is None:
                 if not isinstance(value, dict):
-                    raise MessageError(f"{who}: {spec.name} must be a dict of tensors, got {type(value).__name__}")
+                    raise MessageError(
+                        f"{who}: {spec.name} must be a dict of tensors, got {type(value).__name__}"
+                    )
                 for key, tensor in value.items():
                     _check_finite(tensor, f"{who}: {spec.name}/{key}")
             else:

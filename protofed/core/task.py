@@ -185,4 +185,5 @@ class Turn:
         if self.task.public is None:
             raise ConfigError(f"{self.task.algorithm.name}: needs public data; give it with --public")
         order = torch_generator(self.task.seed, self.round, "public")
-        return list(torch.randperm(len(self.task.public), generator=order).split(size))
+        rows = torch.randperm(len(self.task.public), generator=order)
+        return list(torch.split(rows, size))

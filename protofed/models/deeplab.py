@@ -21,9 +21,9 @@ from torch.nn.functional import interpolate
 
 from ..core.errors import ConfigError
 from ..core.options import option
+from ..core.torchvision_shim import import_torchvision
 from .base import Family, families
 from .conv import image_shape
-from .torchvision_shim import import_torchvision
 from .weights import load_weights
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from torch import nn
 
 from ..core.options import option
+from ..core.torchvision_shim import import_torchvision
 from .base import families
 from .conv import image_shape
 from .pooled import PooledFamily, Trunk
-from .torchvision_shim import import_torchvision
 from .weights import load_weights
 
 

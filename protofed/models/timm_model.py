@@ -15,9 +15,9 @@ from torch import nn
 
 from ..core.errors import ConfigError, unknown
 from ..core.options import option
+from ..core.torchvision_shim import import_torchvision
 from .base import Family, Model, families
 from .conv import image_shape
-from .torchvision_shim import import_torchvision
 from .weights import load_weights
 
 

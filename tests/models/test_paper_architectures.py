@@ -11,7 +11,7 @@ from torch import nn
 
 from protofed.core.errors import ConfigError
 from protofed.models import check_model, count_parameters, read_family
-from protofed.models.torchvision_shim import import_torchvision
+from protofed.core.torchvision_shim import import_torchvision
 
 needs_torchvision = pytest.mark.skipif(find_spec("torchvision") is None, reason="needs protofed[vision]")
 

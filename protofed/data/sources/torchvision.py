@@ -47,7 +47,7 @@ class Torchvision(ImageSource):
         return self.finish(as_dataset(self.set.lower(), arrays, *_signed(arrays["x"])))
 
     def _part(self, root: Path, train: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        from ...models.torchvision_shim import import_torchvision
+        from ...core.torchvision_shim import import_torchvision
 
         made = getattr(import_torchvision().datasets, self.set)
         chosen = (

@@ -14,7 +14,7 @@ from types import ModuleType
 
 import torch
 
-from ..core.errors import ConfigError
+from .errors import ConfigError
 
 _OPERATORS = {
     "nms": "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",

@@ -10,9 +10,9 @@ from types import ModuleType
 import pytest
 import torch
 
+from protofed.core import torchvision_shim
 from protofed.core.errors import ConfigError
-from protofed.models import torchvision_shim
-from protofed.models.torchvision_shim import import_torchvision
+from protofed.core.torchvision_shim import import_torchvision
 
 
 @pytest.mark.skipif(find_spec("torchvision") is None, reason="needs protofed[vision]")
