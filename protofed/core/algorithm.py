@@ -48,7 +48,7 @@ class Needs:
 class Phase:
     """One stretch of local training within a leg. Optimisers start anew in each phase."""
 
-    train: tuple[str, ...] = ("",)  # prefixes of the parameters that move
+    train: tuple[str, ...] = ("",)  # prefixes of the parameters that move; "!model.head." takes away
     epochs: int | None = None  # None: as the turn says (a straggler has fewer)
     steps: int | None = None  # end after so many steps, whatever the epochs
     data: str = "local"  # or "public"

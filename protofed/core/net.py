@@ -25,8 +25,21 @@ Modules = Mapping[str, nn.Module]
 
 
 def selects(prefixes: Iterable[str], name: str) -> bool:
-    """Whether `name` starts with one of the prefixes; "" selects everything."""
-    return any(name.startswith(prefix) for prefix in prefixes)
+    """Whether `name` starts with one of the prefixes; "" selects everything, "!model.head." takes away.
+
+    >>> selects(("", "!model.head."), "model.base.0.weight")
+    True
+    >>> selects(("", "!model.head."), "model.head.weight")
+    False
+    """
+    found = False
+    for prefix in prefixes:
+        if prefix.startswith("!"):
+            if name.startswith(prefix[1:]):
+                return False
+        elif name.startswith(prefix):
+            found = True
+    return found
 
 
 class Net(ABC):

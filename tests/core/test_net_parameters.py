@@ -1,9 +1,10 @@
 """`net.parameters()`: the live parameters by name, on both kinds of net."""
 
+import pytest
 import torch
 from torch import nn
 
-from protofed.core.net import BoundNet, LiveNet
+from protofed.core.net import BoundNet, LiveNet, selects
 from protofed.models.base import Model
 
 
@@ -46,3 +47,19 @@ def test_gradients_flow_on_both_nets():
         total = sum(0.5 * p.square().sum() for p in parameters)
         for parameter, grad in zip(parameters, torch.autograd.grad(total, parameters)):
             assert torch.equal(grad, parameter.detach())
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "name", "selected"),
+    [
+        ((), "model.base.w", False),
+        (("",), "model.base.w", True),
+        (("model.head.",), "model.base.w", False),
+        (("", "!model.head."), "model.base.w", True),
+        (("", "!model.head."), "model.head.w", False),
+        (("!model.head.", ""), "model.head.w", False),  # the order does not matter
+        (("!model.head.",), "model.base.w", False),  # nothing to take away from
+    ],
+)
+def test_prefixes_with_an_exclamation_mark_take_away(prefixes, name, selected):
+    assert selects(prefixes, name) is selected
