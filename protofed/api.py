@@ -19,7 +19,6 @@ from .core.errors import ConfigError, DataError
 from .core.record import Record
 from .core.task import Group, Turn
 from .data.federated import OwnData
-from .engines.federation import Federation
 from .runs.directory import RunDir
 
 Samples = tuple[Tensor, Tensor] | Iterable[tuple[Tensor, Tensor]]
@@ -109,8 +108,8 @@ def federate(
     algorithm = config.make_method()
     task = experiment.make_task(config, algorithm, groups, index, shapes, names, dense=train[0].y.ndim > 1)
     data = OwnData(train, test)
-    engine = experiment.make_engine(config, task, data)
-    federation = Federation(task, data, engine, config.rounds, config.system.on_failure)
+    federation = experiment.make_federation(config, task, data)
+    engine = federation.engine
     for i, client in enumerate(clients):
         first = {f"model.{n}": t.detach().clone() for n, t in client.model.state_dict().items()}
         keep = set(kept_names(task, task.group_of(i)))

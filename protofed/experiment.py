@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from . import algorithms as _registers_all_methods  # noqa: F401
-from .config import Config, resolve
+from .config import Config, Train, resolve
 from .core.algorithm import Algorithm, Needs
 from .core.data import ClientData, LocalData
 from .core.errors import ConfigError, RunError
@@ -23,6 +23,7 @@ from .core.task import Group, Task
 from .data import Dataset, Split, load, partition
 from .data.client import Loader
 from .data.federated import SplitData
+from .data.pooled import Pooled
 from .engines.base import Engine
 from .engines.federation import Federation
 from .engines.sequential import Sequential
@@ -106,7 +107,7 @@ def build(config: Config) -> Experiment:
         dataset.dense,
     )
     data = SplitData(loader)
-    return Experiment(config, task, data, _federation(config, task, data), dataset, split)
+    return Experiment(config, task, data, make_federation(config, task, data), dataset, split)
 
 
 def make_task(
@@ -127,6 +128,7 @@ def make_task(
         for module, one, group in zip(modules, shapes, groups)
     )
     _check_needs(algorithm, algorithm.needs, groups, modules, dims, public, dense)
+    _check_training(algorithm, config.train)
     if config.rounds.newcomers >= len(group_index):
         raise ConfigError(
             f"newcomers: {config.rounds.newcomers} of {len(group_index)} clients would leave nobody to train"
@@ -194,6 +196,17 @@ def finish(experiment: Experiment, directory: RunDir | None) -> None:
         directory.finish(_summary(experiment, directory))
 
 
+def make_federation(config: Config, task: Task, data: ClientData) -> Federation:
+    """The engine and its round loop. A method with pooled data trains at the first client, which has
+    all samples; the others are tested only."""
+    plan = config.rounds
+    if task.algorithm.needs.pooled:
+        data = Pooled(data, task.clients - plan.newcomers)
+        plan = replace(plan, newcomers=task.clients - 1, sample=None, participation=1.0, stragglers=0.0)
+    engine = make_engine(config, task, data)
+    return Federation(task, data, engine, plan, config.system.on_failure)
+
+
 def make_engine(config: Config, task: Task, data: ClientData) -> Engine:
     return ENGINES[config.system.engine](task, data, Store())
 
@@ -232,11 +245,6 @@ def _summary(experiment: Experiment, directory: RunDir) -> dict[str, Any]:
         "seconds": sum(line["seconds"] + line.get("eval_seconds", 0.0) for line in lines),
         "groups": [group.name for group in experiment.task.groups],
     }
-
-
-def _federation(config: Config, task: Task, data: ClientData) -> Federation:
-    engine = make_engine(config, task, data)
-    return Federation(task, data, engine, config.rounds, config.system.on_failure)
 
 
 def _check_needs(
@@ -282,6 +290,19 @@ def _check_needs(
     if dense and not needs.dense:
         raise ConfigError(
             f"{name} does not work with dense labels (segmentation); choose classification data"
+        )
+
+
+def _check_training(algorithm: Algorithm, train: Train) -> None:
+    wrong = {
+        "optimizer": train.optimizer == "adam",
+        "momentum": train.momentum > 0,
+        "clip": train.clip is not None,
+    }
+    for name in [n for n, is_wrong in wrong.items() if algorithm.needs.sgd and is_wrong]:
+        raise ConfigError(
+            f"{algorithm.name} needs plain SGD, got {name}={getattr(train, name)}; "
+            "set --optimizer sgd --momentum 0 and no --clip"
         )
 
 

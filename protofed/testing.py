@@ -28,8 +28,7 @@ from .core.record import Record
 from .core.rng import torch_generator
 from .core.task import Group
 from .data.federated import OwnData
-from .engines.federation import Federation
-from .experiment import Experiment, make_engine, make_task
+from .experiment import Experiment, make_federation, make_task
 from .models.base import Model
 
 CLASSES, INPUTS, EMBEDDING = 5, 6, 8
@@ -48,8 +47,10 @@ class Toy:
 
     def build(self, **changes: Any) -> Experiment:
         defaults = {"method": self.method, "rounds": 3, "epochs": 2, "batch_size": 4, "lr": 0.05}
-        defaults |= {"momentum": 0.5, "dtype": "float64", "clients": len(COUNTS)}
-        config = resolve(defaults, {**self.settings, "options": dict(self.options)}, changes)
+        defaults |= {"dtype": "float64", "clients": len(COUNTS)}
+        given = ({**self.settings, "options": dict(self.options)}, changes)
+        plain = resolve(defaults, *given).make_method().needs.sgd
+        config = resolve(defaults, {"momentum": 0.0 if plain else 0.5}, *given)
         algorithm = config.make_method()
         groups, index = toy_groups(
             "mixed" if self.models == "mixed" and not algorithm.needs.model else self.models
@@ -65,9 +66,7 @@ class Toy:
             [toy_data("train", k) for k in range(len(COUNTS))],
             [toy_data("test", k) for k in range(len(COUNTS))],
         )
-        engine = make_engine(config, task, data)
-        federation = Federation(task, data, engine, config.rounds, config.system.on_failure)
-        return Experiment(config, task, data, federation)
+        return Experiment(config, task, data, make_federation(config, task, data))
 
 
 def toy_data(part: str, client: int) -> LocalData:

@@ -42,6 +42,8 @@ class Needs:
     halves: bool = False  # models made of a base and a head
     public: bool = False  # a public unlabelled data set
     dense: bool = True  # works with dense labels (segmentation) too
+    sgd: bool = False  # plain SGD: no momentum, no clipping, not Adam
+    pooled: bool = False  # all training samples in one place: not federated, a reference
 
 
 @dataclass(frozen=True)
