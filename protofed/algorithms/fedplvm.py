@@ -1,0 +1,165 @@
+"""FedPLVM: FINCH at the clients and at the server keeps the spread of each class visible.
+
+Wang, Bian, Zhang, Chen and Xu, "Taming Cross-Domain Representation Variance in Federated Prototype
+Learning with Heterogeneous Data Domains", NeurIPS 2024, arxiv.org/abs/2403.09048.
+
+A client clusters the embeddings of each class and uploads the cluster means with its model; the server
+pools them per class and clusters again. A client minimises cross-entropy + λ(L_contra + L_corr), where
+similarities are cosines raised to a power α < 1 (α-sparsity).
+
+Departures:
+- L_corr is that of the released code, 2·(cos(z, U^y) − 1)² with U^y the mean of the class's global
+  prototypes; `corr=alpha_mean` is 1 − s_α averaged over them, as later work describes the term.
+- s_α clamps the cosine to [1e-6, 1]: the released code raises it as it is, which is NaN below zero and
+  has an infinite slope at zero. `signed` keeps the sign instead.
+- The released code switches the prototype terms on once every client has uploaded (`start=all`; with
+  clients that never take part, they stay off), averages models without weights when labels are
+  balanced, and drops incomplete batches: preset `official`. There each client's first model is its
+  own; here all start from the server's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..core.algorithm import Algorithm, Leg, Needs, Preset, Ran, View, methods
+from ..core.data import Batch, LocalData
+from ..core.net import Net
+from ..core.options import option
+from ..core.record import Record, Replies, Tree
+from ..core.task import Task, Turn
+from ..ops.contrast import centres, contrast, own_mean, pooled, renew, same_class
+from ..ops.distances import cosine, power_similarity
+from ..ops.finch import FinchOptions, finch_by_class
+from ..ops.losses import ce
+from ..ops.prototypes import features
+
+TRAIN = MappingProxyType({"lr": 0.01, "momentum": 0.5, "weight_decay": 1e-5, "batch_size": 32, "epochs": 2})
+
+
+class Protos(Record):
+    """Down and up: the model, and cluster means with their classes."""
+
+    weights: Tree
+    mean: Float[Tensor, "J D"]
+    cls: Int[Tensor, "J"]
+
+
+class Global(Record):
+    """Server state."""
+
+    weights: Tree
+    mean: Float[Tensor, "J D"]
+    cls: Int[Tensor, "J"]
+    uploaded: Int[Tensor, "K"]  # 1 for a client that has ever uploaded
+
+
+@methods.register("fedplvm")
+@dataclass(frozen=True)
+class FedPLVM(Algorithm):
+    """Prototypes clustered at two levels, compared by α-sparse similarity."""
+
+    lam: float = option(100.0, "λ, weight of both prototype terms", low=0)
+    alpha: float = option(0.25, "α, power of the cosine", above=0)
+    tau: float = option(0.07, "τ, temperature of the contrast", above=0)
+    corr: str = option(
+        "cosine",
+        "L_corr: to the class's mean prototype, or to all its prototypes",
+        choices=("cosine", "alpha_mean"),
+    )
+    signed: bool = option(False, "s_α of a negative cosine: −|cos|^α instead of that of 1e-6")
+    start: str = option(
+        "any", "prototype terms start with the first prototypes, or once all uploaded", choices=("any", "all")
+    )
+    metric: str = option("cosine", "distance of FINCH", choices=("cosine", "euclidean"))
+    level: str = option("last", "partition of FINCH", choices=("last", "first"))
+    weighting: str = option("samples", "weight of a client's model", choices=("samples", "uniform"))
+    stale: str = option("keep", "prototypes of a class absent this round", choices=("keep", "drop"))
+
+    paper: ClassVar[str] = "Wang et al., NeurIPS 2024, arXiv:2403.09048"
+    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
+        {
+            "paper": Preset({}, TRAIN, "Digit-5: 10 images per class, 50 rounds"),
+            "official": Preset(
+                {"start": "all", "weighting": "uniform", "stale": "drop"},
+                {**TRAIN, "drop_last": True},
+                "the authors' released code, balanced labels",
+            ),
+        }
+    )
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(model=True, embedding=True, dense=False)  # clustering all pixels is out of reach
+
+    @property
+    def legs(self) -> tuple[Leg, ...]:
+        return (Leg(down=Protos, up=Protos),)
+
+    @property
+    def keep(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def _finch(self) -> FinchOptions:
+        return {"metric": self.metric, "level": self.level}  # type: ignore[typeddict-item]
+
+    # server
+
+    def init(self, task: Task, turn: Turn) -> Global:
+        none = torch.zeros(0, task.D, dtype=task.dtype, device=task.device)
+        integers = torch.zeros(task.clients, dtype=torch.int64, device=task.device)
+        return Global(task.fresh(0), none, integers[:0], integers)
+
+    def broadcast(self, state: Global, turn: Turn) -> Protos:
+        """With `start=all` no prototypes go out before every client has uploaded once."""
+        if self.start == "all" and not bool(state.uploaded.all()):
+            return Protos(state.weights, state.mean[:0], state.cls[:0])
+        return Protos(state.weights, state.mean, state.cls)
+
+    def aggregate(self, state: Global, replies: Replies, turn: Turn) -> Global:
+        weights, clients, (mean, cls) = pooled(replies, self.weighting, "mean", "cls")
+        mean, cls, _ = finch_by_class(mean, cls, **self._finch)
+        cls, mean = renew(self.stale, (state.cls, state.mean), (cls, mean))
+        uploaded = state.uploaded.index_fill(0, torch.tensor(clients, device=cls.device), 1)
+        return Global(weights, mean, cls, uploaded)
+
+    # client
+
+    def prepare(self, net: Net, data: LocalData, down: Protos, mem: Tree, turn: Turn) -> View:
+        centre, known = centres(down.mean, down.cls, turn.task.C)
+        return {"mean": down.mean, "cls": down.cls, "centre": centre, "known": known}
+
+    def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
+        """CE + λ(L_contra + L_corr); CE alone while there are no prototypes."""
+        z, logits = net(batch.x)
+        loss = ce(logits, batch.y)
+        if not view["mean"].shape[0]:
+            return loss
+        own = same_class(batch.y, view["cls"])
+        s = power_similarity(z, view["mean"], self.alpha, self.signed)
+        corr = own_mean(1 - s, own) if self.corr == "alpha_mean" else self._cosine_gap(z, batch.y, view)
+        return loss + self.lam * (contrast(s / self.tau, own) + corr).mean()
+
+    def _cosine_gap(self, z: Tensor, y: Tensor, view: View) -> Tensor:
+        """2(cos(z, U^y) − 1)² [B], 0 where the class has no prototypes."""
+        gap = 2 * (cosine(z, view["centre"]).gather(1, y[:, None])[:, 0] - 1).square()
+        return gap.where(view["known"][y], gap.new_zeros(()))
+
+    def upload(
+        self, net: Net, data: LocalData, down: Protos, mem: Tree, ran: Ran, turn: Turn
+    ) -> tuple[Protos, Tree]:
+        mean, cls, _ = finch_by_class(*features(net, data), **self._finch)
+        return Protos(net.tensors(), mean, cls), mem
+
+    # analysis
+
+    def prototypes(self, state: Global) -> tuple[Tensor, Tensor]:
+        return state.mean, state.cls
