@@ -56,7 +56,8 @@ class Phase:
     data: str = "local"  # or "public"
     batch_size: int | None = None
     loss: str = "loss"  # name of the hook
-    opts: Mapping[str, Opt] = field(default_factory=dict)  # prefix → optimiser, the longest wins
+    # Prefix → optimiser, the longest wins; a mapping holds changes to the run's own: {"clip": 10.0}.
+    opts: Mapping[str, Opt | Mapping[str, Any]] = field(default_factory=dict)
     eval: tuple[str, ...] = ()  # modules (prefixes of their names) in eval mode
 
 

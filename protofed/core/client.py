@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -146,7 +146,8 @@ def finish(session: Session, net: LiveNet) -> Outcome:
 def phase_opts(task: Task, phase: Phase, turn: Turn) -> dict[str, Opt]:
     """Optimisers by prefix, the task's own for all else, at this round's learning rate."""
     factor = task.lr_factor(turn.round)
-    return {prefix: opt.scaled(factor) for prefix, opt in {"": task.opt, **phase.opts}.items()}
+    given = {p: opt if isinstance(opt, Opt) else replace(task.opt, **opt) for p, opt in phase.opts.items()}
+    return {prefix: opt.scaled(factor) for prefix, opt in {"": task.opt, **given}.items()}
 
 
 def phase_batches(
@@ -199,7 +200,7 @@ def _train(session: Session, net: LiveNet, phase: Phase, number: int) -> None:
     loss_hook = getattr(algorithm, phase.loss)
     flags = {flag: torch.tensor(float(flag), dtype=task.dtype) for flag in (False, True)}
     with torch.enable_grad(), _torch_seed(turn.seed(f"torch {number}")):
-        for x, y, idx, last in phase_batches(session, phase, number, has_batchnorm(net)):
+        for x, y, idx, last in phase_batches(session, phase, number, has_batchnorm(net, phase.eval)):
             if layers:
                 fill_seeds(layers, torch.randint(2**40, (), generator=masks))
             rand = algorithm.draw(draws, len(idx), session.view)
@@ -210,9 +211,14 @@ def _train(session: Session, net: LiveNet, phase: Phase, number: int) -> None:
             session.collect(loss, sums, len(idx))
 
 
-def has_batchnorm(net: LiveNet) -> bool:
+def has_batchnorm(net: LiveNet, frozen: tuple[str, ...] = ()) -> bool:
+    """Whether a BatchNorm layer computes statistics; one in a module in eval mode does not."""
     batchnorm = nn.modules.batchnorm._BatchNorm
-    return any(isinstance(layer, batchnorm) for m in net.modules.values() for layer in m.modules())
+    return any(
+        isinstance(layer, batchnorm) and not selects(frozen, f"{part}.{name}.")
+        for part, module in net.modules.items()
+        for name, layer in module.named_modules()
+    )
 
 
 def fill_seeds(layers: list[Any], seed: Tensor) -> None:

@@ -34,13 +34,14 @@ class Stepper:
     """Steps the named parameters. `stacked` says that a leading client axis is present."""
 
     def __init__(self, names: Sequence[str], opts: Mapping[str, Opt], stacked: bool = False):
-        """`opts` maps prefixes to optimisers; the longest prefix of a name wins."""
+        """`opts` maps prefixes to optimisers; the longest prefix of a name wins. Each prefix is an
+        optimiser of its own: gradients are clipped by the norm of the parameters under it."""
         self.stacked = stacked
-        parts: dict[Opt, list[int]] = {}
+        parts: dict[str, list[int]] = {}
         for i, name in enumerate(names):
             prefix = max((p for p in opts if name.startswith(p)), key=len)
-            parts.setdefault(opts[prefix], []).append(i)
-        self._parts = [(opt, index, _STATES[opt.kind]()) for opt, index in parts.items()]
+            parts.setdefault(prefix, []).append(i)
+        self._parts = [(opts[p], index, _STATES[opts[p].kind]()) for p, index in parts.items()]
 
     @torch.no_grad()
     def step(self, params: Sequence[Tensor], grads: Sequence[Tensor | None]) -> None:

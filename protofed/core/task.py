@@ -63,6 +63,7 @@ class Task:
     common_init: bool = False
     public: LocalData | None = None
     class_names: tuple[str, ...] = ()
+    make_model: Callable[[str], nn.Module] | None = None  # "cnn4" → a fresh model for this task's inputs
     dtype: torch.dtype = torch.float32
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
