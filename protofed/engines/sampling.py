@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ..core.errors import ConfigError
 from ..core.options import option
 from ..core.rng import torch_generator
+
+ROUND_OFF = 1e-9  # 0.29 · 100 is a hair below 29 in floating point
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,9 @@ class Rounds:
     sampling: str | None = option(
         None, "how clients are drawn; default: as the method says", choices=("uniform", "size")
     )
-    stragglers: float = option(0.0, "δ, fraction of the drawn clients that do part of the epochs", low=0, high=1)
+    stragglers: float = option(
+        0.0, "δ, fraction of the drawn clients that do part of the epochs", low=0, high=1
+    )
     allow_zero: bool = option(False, "a straggler may do no epoch at all")
     newcomers: int = option(0, "last clients that stay out of training, for `protofed onboard`", low=0)
 
@@ -42,15 +47,14 @@ def draw(
 ) -> list[Drawn]:
     """The participants of a round, sorted by client."""
     population = clients - plan.newcomers
-    count = plan.sample or max(1, int(plan.participation * population))
+    count = plan.sample or max(1, int(plan.participation * population + ROUND_OFF))
     if count > population:
         raise ConfigError(f"sample: {count} clients a round, but only {population} take part in training")
     generator = torch_generator(seed, round, "participants")
     if count == population:
         chosen = torch.arange(population)
     elif sampling == "size":
-        weights = torch.tensor([float(size(c)) for c in range(population)])
-        chosen = torch.multinomial(weights, count, generator=generator)
+        chosen = _by_size([size(c) for c in range(population)], count, generator)
     else:
         chosen = torch.randperm(population, generator=generator)[:count]
     late_count = count - round_half_up(count * (1 - plan.stragglers))
@@ -69,5 +73,16 @@ def _drawn(client: int, late: bool, plan: Rounds, epochs: int, seed: int, round:
     return Drawn(client, int(torch.randint(low, epochs, (), generator=generator)), True)
 
 
+def _by_size(sizes: list[int], count: int, generator: torch.Generator) -> Tensor:
+    """Without replacement; the next client always with probability proportional to its samples."""
+    filled = sum(n > 0 for n in sizes)
+    if count > filled:
+        raise ConfigError(
+            f"sample: {count} clients a round drawn by size, but only {filled} have training samples; "
+            "lower --sample or use --sampling uniform"
+        )
+    return torch.multinomial(torch.tensor(sizes, dtype=torch.float64), count, generator=generator)
+
+
 def round_half_up(value: float) -> int:
-    return int(value + 0.5)
+    return int(value + 0.5 + ROUND_OFF)
