@@ -57,3 +57,4 @@ def _bubbles(figure, counts: np.ndarray, dataset: Dataset) -> None:  # type: ign
         axes.set_yticks(range(counts.shape[1]), dataset.classes)
     axes.set_title(f"{dataset.name}: rows per client and class (largest {rows.max():,})")
     axes.grid(alpha=0.3)
+    axes.set_axisbelow(True)

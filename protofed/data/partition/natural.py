@@ -29,37 +29,47 @@ class Natural(Partitioner):
     train: float = option(0.8, "share for training, if no rows are marked as test", above=0, high=1)
 
     def split(self, dataset: Dataset, clients: int, seed: int) -> Split:
-        if dataset.owner is None:
-            raise DataError(
-                f"natural: the rows of {dataset.name} have no owner; use a set that has (femnist, synthetic)"
-            )
         rng = numpy_generator(seed, "partition", self.name)
-        owners = self._owners(dataset, dataset.owner, clients, rng)
-        if not dataset.test.any():
-            return holdout(_rows_of(dataset.owner, owners, np.ones_like(dataset.test)), self.train, rng)
-        return Split(
-            _rows_of(dataset.owner, owners, ~dataset.test), _rows_of(dataset.owner, owners, dataset.test)
-        )
+        owners = fit_owners(dataset, self.minimum, clients, self.name)
+        if 0 < clients < len(owners):
+            owners = self._some(dataset, owners, clients, rng)
+        return by_owner(dataset, owners, self.train, rng)
 
-    def _owners(
-        self, dataset: Dataset, owner: np.ndarray, clients: int, rng: np.random.Generator
+    def _some(
+        self, dataset: Dataset, owners: np.ndarray, clients: int, rng: np.random.Generator
     ) -> np.ndarray:
-        known = owner >= 0
-        rows = np.bincount(owner[known])
-        trains = np.bincount(owner[known & ~dataset.test], minlength=len(rows))
-        fit = np.flatnonzero((rows >= self.minimum) & (trains > 0))
-        if clients > len(fit) or not len(fit):
-            raise DataError(
-                f"natural: {dataset.name} has {len(fit)} owners with at least {self.minimum} rows and one to "
-                f"train on, {clients} clients are asked for; use fewer clients or a lower minimum"
-            )
-        if clients in (0, len(fit)):
-            return fit
         if self.choose == "random":
-            return np.sort(rng.choice(fit, clients, replace=False))
-        if self.choose == "largest":
-            fit = fit[np.argsort(-rows[fit], kind="stable")]
-        return np.sort(fit[:clients])
+            owners = rng.permutation(owners)
+        elif self.choose == "largest":
+            rows = np.array([(dataset.owner == owner).sum() for owner in owners])
+            owners = owners[np.argsort(-rows, kind="stable")]
+        return np.sort(owners[:clients])
+
+
+def fit_owners(dataset: Dataset, minimum: int, clients: int, where: str) -> np.ndarray:
+    """Owners with `minimum` rows and at least one to train on, in order; DataError if they are too few."""
+    if dataset.owner is None:
+        raise DataError(
+            f"{where}: the rows of {dataset.name} have no owner; use a set that has (femnist, synthetic)"
+        )
+    known = dataset.owner >= 0
+    rows = np.bincount(dataset.owner[known])
+    trains = np.bincount(dataset.owner[known & ~dataset.test], minlength=len(rows))
+    fit = np.flatnonzero((rows >= minimum) & (trains > 0))
+    if clients > len(fit) or not len(fit):
+        raise DataError(
+            f"{where}: {dataset.name} has {len(fit)} owners with at least {minimum} rows and one to "
+            f"train on, {clients} clients are asked for; use fewer clients or a lower minimum"
+        )
+    return fit
+
+
+def by_owner(dataset: Dataset, owners: np.ndarray, train: float, rng: np.random.Generator) -> Split:
+    """One client per owner; published test rows if there are any, else a random share per client."""
+    owner = np.asarray(dataset.owner)
+    if not dataset.test.any():
+        return holdout(_rows_of(owner, owners, np.ones_like(dataset.test)), train, rng)
+    return Split(_rows_of(owner, owners, ~dataset.test), _rows_of(owner, owners, dataset.test))
 
 
 def _rows_of(owner: np.ndarray, owners: np.ndarray, chosen: np.ndarray) -> Rows:

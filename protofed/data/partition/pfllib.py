@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.rng import numpy_generator
 from ..base import Dataset, Partitioner, Split, partitions
-from .natural import Natural
+from .natural import by_owner, fit_owners
 
 
 @partitions.register("pfllib")
@@ -17,4 +18,6 @@ class PflLib(Partitioner):
     counts_clients: ClassVar[bool] = True
 
     def split(self, dataset: Dataset, clients: int, seed: int) -> Split:
-        return Natural(choose="first").split(dataset, clients, seed)
+        owners = fit_owners(dataset, 1, clients, self.name)
+        rng = numpy_generator(seed, "partition", self.name)
+        return by_owner(dataset, owners[: clients or None], 0.75, rng)

@@ -52,7 +52,8 @@ def cached_npz(path: Path, classes: int | None = None) -> dict[str, np.ndarray]:
 def read_arrays(path: Path, needed: tuple[str, ...]) -> dict[str, np.ndarray]:
     """All arrays of an archive; DataError where the file or a needed key is missing or damaged."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream:
+            archive = np.load(stream, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise DataError(f"{path}: is a single array; an .npz archive is needed")
             missing = [key for key in needed if key not in archive.files]
