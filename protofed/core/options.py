@@ -11,6 +11,7 @@ Methods, partitioners, model families and the run settings are all declared this
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -133,6 +134,8 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         return dict(value)
     if origin is tuple:
         item = typing.get_args(hint)[0]
+        if not isinstance(value, str | list | tuple):
+            raise ConfigError(f"{where}: expected a list, got {value!r}")
         parts = [p for p in value.split("+") if p] if isinstance(value, str) else list(value)
         return tuple(_convert(p, item, where) for p in parts)
     if hint is bool:
@@ -146,7 +149,8 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
             pass
     if hint is str and isinstance(value, str):
         return value
-    name = getattr(hint, "__name__", str(hint))
+    plain = {int: "a whole number", float: "a number", str: "text"}
+    name = plain.get(hint, getattr(hint, "__name__", str(hint)))
     raise ConfigError(f"{where}: expected {name}, got {value!r}")
 
 
@@ -165,7 +169,7 @@ def _integer(value: Any, where: str) -> int:
         number = int(value)
         if float(value) == number:
             return number
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     raise ConfigError(f"{where}: expected a whole number, got {value!r}")
 
@@ -178,8 +182,8 @@ def _check(value: Any, meta: Mapping[str, Any], where: str) -> None:
         raise ConfigError(
             f"{where}: {unknown('value', str(value), choices)}; choose from {', '.join(choices)}"
         )
-    if isinstance(value, float) and value != value:
-        raise ConfigError(f"{where}: must be a number, got nan")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{where}: must be a finite number, got {value}")
     if (low := meta.get("low")) is not None and value < low:
         raise ConfigError(f"{where}: must be at least {low}, got {value}")
     if (high := meta.get("high")) is not None and value > high:

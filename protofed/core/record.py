@@ -127,6 +127,9 @@ class Record:
                         f"{who}: {spec.name} must be a dict of tensors, got {type(value).__name__}"
                     )
                 for key, tensor in value.items():
+                    if not isinstance(tensor, Tensor):
+                        got = type(tensor).__name__
+                        raise MessageError(f"{who}: {spec.name}/{key} must be a tensor, got {got}")
                     _check_finite(tensor, f"{who}: {spec.name}/{key}")
             else:
                 _check_tensor(value, spec, bound, who)
