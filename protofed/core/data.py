@@ -23,8 +23,12 @@ class LocalData:
     def __len__(self) -> int:
         return len(self.x)
 
-    def chunks(self, size: int = 512) -> Iterator[tuple[Tensor, Tensor]]:
-        """All samples in order, in large pieces: for passes without training."""
+    def chunks(self, size: int | None = None) -> Iterator[tuple[Tensor, Tensor]]:
+        """All samples in order, in large pieces: for passes without training.
+
+        512 at a time, or 32 with dense labels, whose feature maps and logits need more memory.
+        """
+        size = size or (512 if self.y.ndim == 1 else 32)
         for start in range(0, len(self), size):
             yield self.x[start : start + size], self.y[start : start + size]
 
