@@ -52,3 +52,8 @@ def under(prefix: str, tree: Mapping[str, Tensor]) -> Tree:
 def flat(tree: Mapping[str, Tensor]) -> Tensor:
     """All floating tensors as one vector, in the order of their names."""
     return torch.cat([tree[name].reshape(-1) for name in sorted(tree) if tree[name].is_floating_point()])
+
+
+def squared_distance(one: Mapping[str, Tensor], two: Mapping[str, Tensor]) -> Tensor:
+    """Σ‖a − b‖² over the tensors that `one` names. Runs under vmap, and has gradients."""
+    return torch.stack([(tensor - two[name]).square().sum() for name, tensor in one.items()]).sum()

@@ -1,0 +1,39 @@
+"""FedPer: the base of the model is shared, each client keeps a head of its own.
+
+Arivazhagan et al., "Federated Learning with Personalization Layers", 2019, arxiv.org/abs/1912.00818.
+
+Clients train base and head together by cross-entropy; only the base is sent and averaged.
+
+`split` names what stays private: "head", the last linear layer (default); "fc", both linear layers, so
+that only convolutions are shared, as FedProto's papers count FedPer; or module names of the model,
+such as "base.fc+head".
+
+Departures: none. A client that never took part has its initial head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..core.algorithm import Needs, methods
+from ..core.options import option
+from ..ops.sharing import SharedWeights, private_prefixes, split_needs
+
+
+@methods.register("fedper")
+@dataclass(frozen=True)
+class FedPer(SharedWeights):
+    """Shared base, private heads."""
+
+    split: str = option("head", "what stays private: head, fc, or module names joined by +")
+
+    paper: ClassVar[str] = "Arivazhagan et al., 2019, arXiv:1912.00818"
+
+    @property
+    def private(self) -> tuple[str, ...]:
+        return private_prefixes(self.split)
+
+    @property
+    def needs(self) -> Needs:
+        return split_needs(self.private)

@@ -1,0 +1,51 @@
+"""LG-FedAvg: each client keeps a base of its own, the head is shared.
+
+Liang et al., "Think Locally, Act Globally: Federated Learning with Local and Global Representations",
+2020, arxiv.org/abs/2001.01523.
+
+Clients train base and head together by cross-entropy; only the head is sent and averaged. Bases may
+differ, heads must be alike.
+
+Departures: heads are averaged by sample counts and start from one common head, bases from scratch. The
+authors' code averages without weights (preset `official`) and starts from a model trained by FedAvg;
+the latter presumes one architecture and is not offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+from ..core.algorithm import Needs, Preset, methods
+from ..core.options import option
+from ..core.record import Reply
+from ..ops.sharing import SharedWeights
+
+
+@methods.register("lg_fedavg")
+@dataclass(frozen=True)
+class LgFedAvg(SharedWeights):
+    """Private bases, shared head."""
+
+    weighting: str = option("samples", "weight of a client in the average", choices=("samples", "uniform"))
+
+    paper: ClassVar[str] = "Liang et al., 2020, arXiv:2001.01523"
+    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
+        {
+            "paper": Preset(),
+            "official": Preset({"weighting": "uniform"}, note="the average of the authors' released code"),
+        }
+    )
+
+    @property
+    def private(self) -> tuple[str, ...]:
+        return ("model.base.",)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(head=True)
+
+    def weight(self, reply: Reply) -> float:
+        return reply.n if self.weighting == "samples" else 1
