@@ -3,7 +3,7 @@
 torch's own dropout draws from a global generator, so its masks depend on which clients ran before, and
 it cannot run under vmap with one stream per client. Here every layer holds a seed; the mask is a pure
 function of (seed, layer number, shape), the same on every engine. `make_reproducible` swaps the layers
-of any module, also a user's own.
+of any module, also a user's own. A layer that forward calls twice drops the same positions both times.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class SeededDropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x
+        if self.p == 1:
+            return x * 0
         shape = x.shape[:2] + (1,) * (x.ndim - 2) if self.channels else x.shape
         kept: Tensor = _KeepMask.apply(self.seed, self.number, tuple(shape), 1 - self.p, x.dtype)  # type: ignore[no-untyped-call]
         return x * (kept / (1 - self.p))
@@ -61,13 +63,19 @@ class _KeepMask(torch.autograd.Function):
     def vmap(info: Any, in_dims: Any, seed: Tensor, *rest: Any) -> tuple[Tensor, int | None]:
         if in_dims[0] is None:
             return _KeepMask.forward(seed, *rest), None
-        return torch.stack([_KeepMask.forward(one, *rest) for one in seed.unbind(in_dims[0])]), 0
+        return keep_masks(seed.movedim(in_dims[0], 0), *rest), 0
+
+
+def keep_masks(seeds: Tensor, number: int, shape: tuple[int, ...], keep: float, dtype: torch.dtype) -> Tensor:
+    """The masks [K, …] of K clients with their own seeds."""
+    return torch.stack([_KeepMask.forward(seed, number, shape, keep, dtype) for seed in seeds])
 
 
 def make_reproducible(module: nn.Module) -> nn.Module:
     """Replace torch's dropout layers inside `module` (in place) and number them."""
     for parent in list(module.modules()):
-        for name, child in parent.named_children():
+        # Not named_children(), which leaves out the second name of a layer.
+        for name, child in list(parent._modules.items()):
             if isinstance(child, (nn.Dropout, *_CHANNELWISE)):
                 setattr(parent, name, SeededDropout(child.p, isinstance(child, _CHANNELWISE)))
     if isinstance(module, (nn.Dropout, *_CHANNELWISE)):

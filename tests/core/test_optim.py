@@ -1,0 +1,140 @@
+"""Our steps against torch.optim, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from protofed.core.optim import Opt, Stepper
+
+NAMES = ("base.weight", "base.scale", "head.weight")
+SHAPES: tuple[tuple[int, ...], ...] = ((4, 3), (), (2, 4))
+STEPS = 7
+Make = Callable[[list[Tensor]], torch.optim.Optimizer]
+
+
+def start(seed: int = 0) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in SHAPES]
+
+
+def gradients(step: int, seed: int = 0) -> list[Tensor]:
+    return start(1000 * seed + step + 1)
+
+
+def ours(opts: dict[str, Opt], seed: int = 0) -> list[Tensor]:
+    params, stepper = start(seed), Stepper(NAMES, opts)
+    for step in range(STEPS):
+        stepper.step(params, gradients(step, seed))
+    return params
+
+
+def theirs(make: Make, clip: float | None = None) -> list[Tensor]:
+    params = [p.requires_grad_() for p in start()]
+    optimiser = make(params)
+    for step in range(STEPS):
+        for p, grad in zip(params, gradients(step)):
+            p.grad = grad
+        if clip is not None:
+            torch.nn.utils.clip_grad_norm_(params, clip)
+        optimiser.step()
+    return [p.detach() for p in params]
+
+
+def gap(one: list[Tensor], two: list[Tensor]) -> float:
+    return max(float((a - b).abs().max()) for a, b in zip(one, two))
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_sgd_equals_torch(momentum: float, decay: float) -> None:
+    make: Make = lambda p: torch.optim.SGD(p, 0.1, momentum=momentum, weight_decay=decay)  # noqa: E731
+    assert gap(ours({"": Opt(0.1, momentum, decay)}), theirs(make)) < 1e-14
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_adam_equals_torch(decay: float) -> None:
+    make: Make = lambda p: torch.optim.Adam(p, 0.01, weight_decay=decay)  # noqa: E731
+    assert gap(ours({"": Opt(0.01, weight_decay=decay, kind="adam")}), theirs(make)) < 1e-12
+
+
+@pytest.mark.parametrize("clip", [0.3, 1e6])
+def test_clipping_equals_torch(clip: float) -> None:
+    make: Make = lambda p: torch.optim.SGD(p, 0.1, momentum=0.5, weight_decay=0.1)  # noqa: E731
+    assert gap(ours({"": Opt(0.1, 0.5, 0.1, clip)}), theirs(make, clip)) < 1e-14
+
+
+def test_the_first_steps_by_hand() -> None:
+    """w=1, gradients 2 and 1, lr 0.1, momentum 0.5: v=2, w=0.8; v=0.5·2+1=2, w=0.6."""
+    w, stepper = [torch.tensor([1.0], dtype=torch.float64)], Stepper(["w"], {"": Opt(0.1, 0.5)})
+    seen = []
+    for gradient in (2.0, 1.0):
+        stepper.step(w, [torch.tensor([gradient], dtype=torch.float64)])
+        seen.append(float(w[0]))
+    assert seen == pytest.approx([0.8, 0.6], abs=1e-15)
+
+
+def test_the_longest_prefix_decides() -> None:
+    """lr 0.1 for the base, 1.0 for the head, one step without momentum: Δ = −lr·g."""
+    opts = {"": Opt(5.0), "base.": Opt(0.1, 0), "head.": Opt(1.0, 0)}
+    before, params = start(), start()
+    Stepper(NAMES, opts).step(params, gradients(0))
+    for name, old, new, grad in zip(NAMES, before, params, gradients(0)):
+        lr = 0.1 if name.startswith("base.") else 1.0
+        assert torch.allclose(old - new, lr * grad, atol=1e-15)
+
+
+def test_each_optimiser_clips_its_own_parameters() -> None:
+    """The head's gradient (norm 10) is cut to 1; the base's (norm 3) has no limit."""
+    params = [torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)]
+    stepper = Stepper(["base.w", "head.w"], {"base.": Opt(1.0, 0), "head.": Opt(1.0, 0, clip=1.0)})
+    grads = [torch.tensor([3.0], dtype=torch.float64), torch.tensor([10.0], dtype=torch.float64)]
+    stepper.step(params, grads)
+    assert float(params[0]) == -3.0
+    assert float(params[1]) == pytest.approx(-1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "opt",
+    [
+        Opt(0.1, 0.9, 0.01),
+        Opt(0.1, 0.5, clip=0.5),
+        Opt(0.01, kind="adam"),
+        Opt(0.01, kind="adam", clip=0.5),
+    ],
+)
+def test_stacked_clients_equal_single_ones(opt: Opt) -> None:
+    """Three clients at once: every client is clipped by its own norm."""
+    alone = [ours({"": opt}, seed) for seed in range(3)]
+    params = [torch.stack(tensors) for tensors in zip(*(start(seed) for seed in range(3)))]
+    stepper = Stepper(NAMES, {"": opt}, stacked=True)
+    for step in range(STEPS):
+        grads = zip(*(gradients(step, seed) for seed in range(3)))
+        stepper.step(params, [torch.stack(tensors) for tensors in grads])
+    for client in range(3):
+        assert gap([p[client] for p in params], alone[client]) < 1e-14
+
+
+def test_a_parameter_without_gradient_stays_and_joins_later() -> None:
+    """As torch does it: no weight decay, no momentum, until the first gradient comes."""
+    params, stepper = start(), Stepper(NAMES, {"": Opt(0.1, 0.9, 0.1)})
+    reference = [p.requires_grad_() for p in start()]
+    optimiser = torch.optim.SGD(reference, 0.1, momentum=0.9, weight_decay=0.1)
+    for step in range(4):
+        grads: list[Tensor | None] = list(gradients(step))
+        if step < 2:
+            grads[0] = None
+        stepper.step(params, grads)
+        for p, grad in zip(reference, grads):
+            p.grad = grad
+        optimiser.step()
+        if step == 1:
+            assert torch.equal(params[0], start()[0])
+    assert gap(params, [p.detach() for p in reference]) < 1e-14
+
+
+def test_scaled_changes_the_learning_rate_alone() -> None:
+    assert Opt(0.2, 0.9, 0.1, 3.0).scaled(0.5) == Opt(0.1, 0.9, 0.1, 3.0)
