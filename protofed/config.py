@@ -42,7 +42,7 @@ class Train:
 class System:
     """How the run is carried out; changes no result beyond float rounding."""
 
-    engine: str = option("sequential", "how clients are run", choices=("sequential",))
+    engine: str = option("sequential", "how clients are run", choices=("sequential", "cohort"))
     device: str = option("cpu", "torch device")
     dtype: str = option("float32", "precision", choices=("float32", "float64"))
     threads: int = option(1, "torch threads in this process", low=1)

@@ -25,6 +25,7 @@ from .data.client import Loader
 from .data.federated import SplitData
 from .data.pooled import Pooled
 from .engines.base import Engine
+from .engines.cohort import Cohort
 from .engines.federation import Federation
 from .engines.sequential import Sequential
 from .engines.store import Store
@@ -33,7 +34,7 @@ from .models.check import check_model
 from .models.groups import assign
 from .runs.directory import RunDir
 
-ENGINES: dict[str, type[Engine]] = {"sequential": Sequential}
+ENGINES: dict[str, type[Engine]] = {"sequential": Sequential, "cohort": Cohort}
 Progress = Callable[[dict[str, Any]], None]
 
 

@@ -115,7 +115,7 @@ def begin(turn: Turn, leg: Leg, state: ClientState | None, data: LocalData, down
     tensors = assemble(task, turn, state, down)
     net = task.live(turn.group)
     net.install(tensors)
-    _set_modes(net, training=False)
+    set_modes(net, training=False)
     mem = state.mem if state else {}
     view = task.algorithm.prepare(net, data, down, mem, turn)
     before = task.algorithm.before(net, data, down, mem, turn)
@@ -127,7 +127,7 @@ def finish(session: Session, net: LiveNet) -> Outcome:
     """`upload` in eval mode; the new state is committed by the engine once the reply is accepted."""
     turn, task = session.turn, session.turn.task
     assert turn.client is not None
-    _set_modes(net, training=False)
+    set_modes(net, training=False)
     mean = float(session.loss_sum) / session.steps if session.steps else float("nan")
     if session.steps and not torch.isfinite(torch.tensor(mean)):
         raise MessageError(
@@ -191,7 +191,7 @@ def _train(session: Session, net: LiveNet, phase: Phase, number: int) -> None:
     trained = [n for n in live if selects(phase.train, n)]
     for name, parameter in live.items():
         parameter.requires_grad_(selects(phase.train, name))
-    _set_modes(net, training=True, frozen=phase.eval)
+    set_modes(net, training=True, frozen=phase.eval)
     params = [live[n] for n in trained]
     stepper = Stepper(trained, phase_opts(task, phase, turn))
     layers = [layer for module in net.modules.values() for layer in dropout_layers(module)]
@@ -226,7 +226,7 @@ def fill_seeds(layers: list[Any], seed: Tensor) -> None:
         layer.seed.copy_(seed)
 
 
-def _set_modes(net: LiveNet, training: bool, frozen: tuple[str, ...] = ()) -> None:
+def set_modes(net: LiveNet, training: bool, frozen: tuple[str, ...] = ()) -> None:
     for part, module in net.modules.items():
         module.train(training)
         for name, child in module.named_modules() if frozen and training else ():

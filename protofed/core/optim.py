@@ -31,22 +31,22 @@ class Opt:
 
 
 class Stepper:
-    """Steps the named parameters. `stacked` says that a leading client axis is present."""
+    """Steps the named parameters of one client."""
 
-    def __init__(self, names: Sequence[str], opts: Mapping[str, Opt], stacked: bool = False):
+    def __init__(self, names: Sequence[str], opts: Mapping[str, Opt]):
         """`opts` maps prefixes to optimisers; the longest prefix of a name wins. Each prefix is an
         optimiser of its own: gradients are clipped by the norm of the parameters under it."""
-        self.stacked = stacked
         parts: dict[str, list[int]] = {}
         for i, name in enumerate(names):
             prefix = max((p for p in opts if name.startswith(p)), key=len)
             parts.setdefault(prefix, []).append(i)
-        self._parts = [(opts[p], index, _STATES[opts[p].kind]()) for p, index in parts.items()]
+        self._parts = [(opts[prefix], index) for prefix, index in parts.items()]
+        self._memory: dict[tuple[str, int], Tensor] = {}
 
     @torch.no_grad()
     def step(self, params: Sequence[Tensor], grads: Sequence[Tensor | None]) -> None:
         """Change the parameters in place. A parameter without gradient stays as it is."""
-        for opt, index, state in self._parts:
+        for opt, index in self._parts:
             used = [i for i in index if grads[i] is not None]
             if not used:
                 continue
@@ -56,54 +56,88 @@ class Stepper:
                 g = self._clip(g, opt.clip)
             if opt.weight_decay:
                 g = list(torch._foreach_add(g, p, alpha=opt.weight_decay))
-            state.step(p, g, used, opt)
-
-    def _clip(self, grads: list[Tensor], largest: float) -> list[Tensor]:
-        first = 1 if self.stacked else 0
-        squares = [g.square().flatten(first).sum(-1) if g.ndim > first else g.square() for g in grads]
-        norm = torch.stack(squares).sum(0).sqrt()
-        factor = (largest / (norm + 1e-6)).clamp(max=1)
-        return [g * factor.reshape(factor.shape + (1,) * (g.ndim - factor.ndim)) for g in grads]
-
-
-class _Sgd:
-    def __init__(self) -> None:
-        self.velocity: dict[int, Tensor] = {}
-
-    def step(self, p: list[Tensor], g: list[Tensor], keys: list[int], opt: Opt) -> None:
-        if opt.momentum:
-            new = [k for k in keys if k not in self.velocity]
-            if new:
-                fresh = set(new)
-                known = [(k, grad) for k, grad in zip(keys, g) if k not in fresh]
-                self.velocity.update({k: grad.clone() for k, grad in zip(keys, g) if k in fresh})
+            if opt.kind == "adam":
+                self._adam(p, g, used, opt)
             else:
-                known = list(zip(keys, g))
-            if known:
-                old = [self.velocity[k] for k, _ in known]
-                torch._foreach_mul_(old, opt.momentum)
-                torch._foreach_add_(old, [grad for _, grad in known])
-            g = [self.velocity[k] for k in keys]
+                self._sgd(p, g, used, opt)
+
+    def _sgd(self, p: list[Tensor], g: list[Tensor], keys: list[int], opt: Opt) -> None:
+        if opt.momentum:
+            velocity = self._get("velocity", keys, g)
+            torch._foreach_mul_(velocity, opt.momentum)
+            torch._foreach_add_(velocity, g)
+            self._put("velocity", keys, velocity)
+            g = velocity
         torch._foreach_add_(p, g, alpha=-opt.lr)
 
+    def _adam(self, p: list[Tensor], g: list[Tensor], keys: list[int], opt: Opt) -> None:
+        """Adam with torch's defaults: betas 0.9 and 0.999, epsilon 1e-8."""
+        mean, square = self._get("mean", keys, g), self._get("square", keys, g)
+        torch._foreach_lerp_(mean, g, 0.1)
+        torch._foreach_mul_(square, 0.999)
+        torch._foreach_addcmul_(square, g, g, 0.001)
+        for i, param, m, s in zip(keys, p, mean, square):
+            count = self._count(i, param)
+            root = (s / (1 - 0.999**count)).sqrt_().add_(1e-8)
+            param.sub_(opt.lr * m / (1 - 0.9**count) / root)
+        self._put("mean", keys, mean)
+        self._put("square", keys, square)
 
-class _Adam:
-    """Adam with torch's defaults: betas 0.9 and 0.999, epsilon 1e-8."""
+    def _get(self, kind: str, keys: list[int], like: list[Tensor]) -> list[Tensor]:
+        for i, tensor in zip(keys, like):
+            if (kind, i) not in self._memory:
+                self._memory[kind, i] = torch.zeros_like(tensor)
+        return [self._memory[kind, i] for i in keys]
 
-    def __init__(self) -> None:
-        self.mean: dict[int, Tensor] = {}
-        self.square: dict[int, Tensor] = {}
-        self.count: dict[int, int] = {}
+    def _put(self, kind: str, keys: list[int], values: list[Tensor]) -> None:
+        """What `_get` gave was changed in place: nothing to do."""
 
-    def step(self, p: list[Tensor], g: list[Tensor], keys: list[int], opt: Opt) -> None:
-        for k, param, grad in zip(keys, p, g):
-            mean = self.mean.setdefault(k, torch.zeros_like(grad))
-            square = self.square.setdefault(k, torch.zeros_like(grad))
-            count = self.count[k] = self.count.get(k, 0) + 1
-            mean.lerp_(grad, 0.1)
-            square.mul_(0.999).addcmul_(grad, grad, value=0.001)
-            root = (square / (1 - 0.999**count)).sqrt_().add_(1e-8)
-            param.addcdiv_(mean, root, value=-opt.lr / (1 - 0.9**count))
+    def _count(self, key: int, param: Tensor) -> Tensor:
+        """How many steps this parameter has made, this one included."""
+        count = self._memory.setdefault(("count", key), torch.zeros((), dtype=torch.float64))
+        return count.add_(1)
+
+    def _clip(self, grads: list[Tensor], largest: float) -> list[Tensor]:
+        norm = torch.stack([g.square().sum() for g in grads]).sum().sqrt()
+        factor = (largest / (norm + 1e-6)).clamp(max=1)
+        return [g * factor for g in grads]
 
 
-_STATES: dict[str, type[_Sgd] | type[_Adam]] = {"sgd": _Sgd, "adam": _Adam}
+class StackedStepper(Stepper):
+    """Steps the parameters of many clients, stacked along a leading axis; norms are per client."""
+
+    def __init__(self, names: Sequence[str], opts: Mapping[str, Opt], params: Sequence[Tensor]):
+        """`params` are those of all clients; each step works on some rows of them."""
+        super().__init__(names, opts)
+        self._params = params
+        self._rows: slice | Tensor = slice(None)
+
+    def step_rows(
+        self, params: Sequence[Tensor], grads: Sequence[Tensor | None], rows: slice | Tensor
+    ) -> None:
+        """Step the given clients: `params` and `grads` hold these rows only."""
+        self._rows = rows
+        self.step(params, grads)
+
+    def _get(self, kind: str, keys: list[int], like: list[Tensor]) -> list[Tensor]:
+        for i in keys:
+            if (kind, i) not in self._memory:
+                self._memory[kind, i] = torch.zeros_like(self._params[i])
+        return [self._memory[kind, i][self._rows] for i in keys]
+
+    def _put(self, kind: str, keys: list[int], values: list[Tensor]) -> None:
+        if isinstance(self._rows, Tensor):  # indexing by a tensor made copies
+            for i, value in zip(keys, values):
+                self._memory[kind, i][self._rows] = value
+
+    def _count(self, key: int, param: Tensor) -> Tensor:
+        first = torch.zeros(len(self._params[key]), dtype=torch.float64)
+        count = self._memory.setdefault(("count", key), first)
+        count[self._rows] += 1
+        return count[self._rows].reshape(-1, *(1,) * (param.ndim - 1))
+
+    def _clip(self, grads: list[Tensor], largest: float) -> list[Tensor]:
+        squares = [g.square().flatten(1).sum(1) if g.ndim > 1 else g.square() for g in grads]
+        norm = torch.stack(squares).sum(0).sqrt()
+        factor = (largest / (norm + 1e-6)).clamp(max=1)
+        return [g * factor.reshape(-1, *(1,) * (g.ndim - 1)) for g in grads]

@@ -1,6 +1,6 @@
 """The round loop, one for all engines and all methods.
 
-    draw participants → per leg: broadcast → clients → check → commit → aggregate → evaluate
+draw participants → per leg: broadcast → clients → check → commit → aggregate → evaluate
 """
 
 from __future__ import annotations
@@ -113,7 +113,9 @@ class Federation:
         down = task.algorithm.broadcast(self.state, turn)
         if type(down) is not leg.down:
             name = task.algorithm.name
-            raise TypeError(f"{name}: leg {leg.name!r} declares {leg.down.__name__}, got {type(down).__name__}")
+            raise TypeError(
+                f"{name}: leg {leg.name!r} declares {leg.down.__name__}, got {type(down).__name__}"
+            )
         tally.down = tally.down + down.payload(task.names(turn.group).buffers)
         return Job(turn, leg, down)
 
@@ -147,5 +149,3 @@ class Federation:
 
 def _counts(payload: Payload) -> dict[str, int]:
     return {"params": payload.floats, "bytes": payload.bytes, "meta_bytes": payload.meta_bytes}
-
-

@@ -17,6 +17,8 @@ from ..core.registry import Registry
 class Model(nn.Module):
     """A base that makes embeddings and a head that makes logits of them."""
 
+    halves = True  # forward is head(base(x)) and nothing else: engines may run the two apart
+
     def __init__(self, base: nn.Module, head: nn.Module):
         super().__init__()
         self.base = base

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
-from protofed.core.client import Session, _set_modes, begin, phase_batches
+from protofed.core.client import Session, set_modes, begin, phase_batches
 from protofed.core.data import Batch
 from protofed.core.net import BoundNet, selects
 from protofed.core.task import Turn
@@ -42,7 +42,7 @@ def _check_phase(experiment: Experiment, leg_number: int, number: int) -> None:
     sessions, batches = _pair(experiment, leg_number, number)
     net = task.live(sessions[0].turn.group)
     trained = [n for n in task.names(sessions[0].turn.group).parameters if selects(phase.train, n)]
-    _set_modes(net, True, phase.eval)
+    set_modes(net, True, phase.eval)
 
     def loss(tensors: Any, batch: Any, view: Any) -> tuple[Tensor, dict[str, Tensor]]:
         out = getattr(task.algorithm, phase.loss)(BoundNet(net.modules, tensors), Batch(*batch), view)
