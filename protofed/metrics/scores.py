@@ -13,6 +13,7 @@ from ..core.client import ClientState, assemble
 from ..core.data import LocalData
 from ..core.record import Record
 from ..core.task import Turn
+from .analysis import confusion_matrix, fairness, miou
 
 
 class Score(NamedTuple):
@@ -42,8 +43,7 @@ def score_client(
     loss, n = torch.zeros((), dtype=task.dtype), 0
     for x, y in test.chunks():
         scores = algorithm.predict(net, x, train, down, mem)
-        valid = y >= 0
-        n += int(valid.sum()) if y.ndim > 1 else len(y)
+        n += int((y >= 0).sum())
         if "clf" in scores:
             loss = loss + torch.nn.functional.cross_entropy(
                 scores["clf"], y, ignore_index=-1, reduction="sum"
@@ -52,8 +52,7 @@ def score_client(
             guess = values.argmax(1)
             correct[mode] = correct.get(mode, torch.zeros((), dtype=torch.int64)) + (guess == y).sum()
             if y.ndim > 1:
-                pairs = y[valid] * task.C + guess[valid]
-                seen = torch.bincount(pairs, minlength=task.C**2).reshape(task.C, task.C)
+                seen = confusion_matrix(guess, y, task.C)
                 confusion[mode] = confusion[mode] + seen if mode in confusion else seen
     mean_loss = float(loss) / n if n else math.nan
     return Score(turn.client, n, {m: int(c) for m, c in correct.items()}, mean_loss, confusion)
@@ -62,7 +61,8 @@ def score_client(
 def summarise(scores: Sequence[Score]) -> dict[str, Any]:
     """Mean, std (ddof 0), worst client, worst tenth and pooled accuracy per mode, in percent.
 
-    Clients without test samples are left out.
+    Clients without test samples are left out. Dense labels: samples are pixels, and `miou` is taken
+    on the pixels of all clients together.
     """
     tested = [s for s in scores if s.n]
     result: dict[str, Any] = {"acc": {}, "tested_clients": len(tested)}
@@ -70,24 +70,16 @@ def summarise(scores: Sequence[Score]) -> dict[str, Any]:
         return result
     for mode in tested[0].correct:
         values = torch.tensor([100.0 * s.correct[mode] / s.n for s in tested], dtype=torch.float64)
-        ordered = values.sort().values
-        tenth = ordered[: max(1, math.ceil(len(ordered) / 10))]
+        spread = fairness(values)
         result["acc"][mode] = {
             "mean": float(values.mean()),
-            "std": float(values.std(correction=0)),
-            "worst": float(ordered[0]),
-            "worst10": float(tenth.mean()),
+            "std": spread.std,
+            "worst": spread.worst,
+            "worst10": spread.worst10,
             "pooled": 100.0 * sum(s.correct[mode] for s in tested) / sum(s.n for s in tested),
         }
     result["test_loss"] = sum(s.loss * s.n for s in tested) / sum(s.n for s in tested)
     if tested[0].confusion:
-        result["miou"] = {mode: _miou([s.confusion[mode] for s in tested]) for mode in tested[0].confusion}
+        pooled = {m: torch.stack([s.confusion[m] for s in tested]).sum(0) for m in tested[0].confusion}
+        result["miou"] = {mode: miou(counts) for mode, counts in pooled.items()}
     return result
-
-
-def _miou(confusions: Sequence[Tensor]) -> float:
-    """Mean over classes of TP/(TP+FP+FN) on the pooled pixels, in percent; absent classes are skipped."""
-    total = torch.stack(list(confusions)).sum(0).to(torch.float64)
-    union = total.sum(0) + total.sum(1) - total.diag()
-    present = union > 0
-    return float(100 * (total.diag()[present] / union[present]).mean())

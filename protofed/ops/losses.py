@@ -30,10 +30,10 @@ def sample_pull(z: Tensor, batch: Batch, protos: Tensor, known: Tensor, distance
     """Mean over the batch of the distance of each embedding to the prototype of its class.
 
     Samples whose class has no prototype count in the denominator with 0, as in the released code,
-    whose target for them is the embedding itself.
+    whose target for them is the embedding itself. Void positions of dense labels do not count.
     """
     z, y = rows(z, batch.y)
     safe = y.clamp(min=0)
-    pulled = known[safe] & (y >= 0)
+    valid = y >= 0
     gaps = DISTANCES[distance](z, protos[safe])
-    return gaps.where(pulled, gaps.new_zeros(())).mean()
+    return gaps.where(known[safe] & valid, gaps.new_zeros(())).sum() / valid.sum().clamp(min=1)

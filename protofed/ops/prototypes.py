@@ -19,6 +19,8 @@ def rows(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     sampled down to the resolution of the map (nearest)."""
     if z.ndim == 2:
         return z, y
+    # "nearest" takes the first pixel of each cell, and there lies the centre of what a position of a
+    # strided, padded encoder sees; "nearest-exact" would take a pixel half a cell away.
     small = interpolate(y[:, None].to(z.dtype), size=z.shape[-2:], mode="nearest")[:, 0].to(y.dtype)
     return z.movedim(1, -1).reshape(-1, z.shape[1]), small.reshape(-1)
 
