@@ -143,6 +143,17 @@ def finish(session: Session, net: LiveNet) -> Outcome:
     return Outcome(turn.client, len(session.data), up, ClientState(kept, mem), work)
 
 
+def trained_names(task: Task, group: int, phase: Phase, number: int) -> list[str]:
+    """Names of the parameters that a phase moves."""
+    names = [name for name in task.names(group).parameters if selects(phase.train, name)]
+    if not names:
+        raise ConfigError(
+            f"{task.algorithm.name}: phase {number} trains {phase.train}, but no parameter's name starts so; "
+            "correct the prefix (names start with the module, as in 'model.head.')"
+        )
+    return names
+
+
 def phase_opts(task: Task, phase: Phase, turn: Turn) -> dict[str, Opt]:
     """Optimisers by prefix, the task's own for all else, at this round's learning rate."""
     factor = task.lr_factor(turn.round)
@@ -161,9 +172,9 @@ def phase_batches(
     size = phase.batch_size or task.batch_size
     epochs = turn.epochs if phase.epochs is None else phase.epochs
     if phase.data == "public":
+        public = turn.public_batches(size)
         assert task.public is not None
         data = task.public
-        public = turn.public_batches(size)
         rows = ((idx, e == epochs - 1) for e in range(epochs) for idx in public)
     else:
         data = session.data
@@ -188,7 +199,7 @@ def _train(session: Session, net: LiveNet, phase: Phase, number: int) -> None:
     algorithm = task.algorithm
     parameters = set(task.names(turn.group).parameters)
     live = {n: t for n, t in net.named().items() if n in parameters}
-    trained = [n for n in live if selects(phase.train, n)]
+    trained = trained_names(task, turn.group, phase, number)
     for name, parameter in live.items():
         parameter.requires_grad_(selects(phase.train, name))
     set_modes(net, training=True, frozen=phase.eval)

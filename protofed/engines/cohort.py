@@ -25,11 +25,12 @@ from ..core.client import (
     phase_batches,
     phase_opts,
     set_modes,
+    trained_names,
 )
 from ..core.data import Batch
 from ..core.dropout import SeededDropout
 from ..core.errors import EngineError, MessageError
-from ..core.net import LiveNet, selects
+from ..core.net import LiveNet
 from ..core.optim import StackedStepper
 from ..core.record import Tree
 from .base import Failure, Job
@@ -105,7 +106,7 @@ def run_cohort(sessions: list[Session]) -> dict[int, Outcome | Failure]:
 def _train(sessions: list[Session], net: LiveNet, phase: Phase, number: int, stacked: Tree) -> None:
     """One phase of all clients: in each turn of the loop every client with work left makes one step."""
     turn, task = sessions[0].turn, sessions[0].turn.task
-    trained = [n for n in task.names(turn.group).parameters if selects(phase.train, n)]
+    trained = trained_names(task, turn.group, phase, number)
     set_modes(net, training=True, frozen=phase.eval)
     stepper = StackedStepper(trained, phase_opts(task, phase, turn), [stacked[n] for n in trained])
     single = has_batchnorm(net, phase.eval)
@@ -123,14 +124,24 @@ def _train(sessions: list[Session], net: LiveNet, phase: Phase, number: int, sta
                 break
             for rows in _by_size(steps):
                 parts = [steps[k] for k in rows]
-                rand = [task.algorithm.draw(draws[k], len(steps[k][2]), sessions[k].view) for k in rows] if has_draw else []
+                rand = (
+                    [task.algorithm.draw(draws[k], len(steps[k][2]), sessions[k].view) for k in rows]
+                    if has_draw
+                    else []
+                )
                 batch = _stack_batch(parts, rand, task.dtype)
                 where = slice(0, len(rows)) if rows == list(range(len(rows))) else torch.tensor(rows)
                 bound = {name: tensor[where] for name, tensor in stacked.items()}
                 params = [bound[n].detach().requires_grad_() for n in trained]
-                seeds = torch.stack([torch.randint(2**40, (), generator=masks[k]) for k in rows]) if seeded else None
+                seeds = (
+                    torch.stack([torch.randint(2**40, (), generator=masks[k]) for k in rows])
+                    if seeded
+                    else None
+                )
                 live = {**bound, **dict(zip(trained, params)), **{n: seeds for n in seeded}}
-                losses, sums = _losses(net, phase.loss, task.algorithm, live, batch, _rows(view, view_dims, where), view_dims)
+                losses, sums = _losses(
+                    net, phase.loss, task.algorithm, live, batch, _rows(view, view_dims, where), view_dims
+                )
                 grads = torch.autograd.grad(losses.sum(), params, allow_unused=True)
                 stepper.step_rows(params, grads, where)
                 collected.add(where, losses, sums, batch.x.shape[1])
@@ -184,7 +195,9 @@ class _Collected:
             session.loss_sum = session.loss_sum + self.loss[k]
             if session.steps:
                 for key, value in self.sums.items():
-                    session.sums[key] = session.sums[key] + value[k] if key in session.sums else value[k].clone()
+                    session.sums[key] = (
+                        session.sums[key] + value[k] if key in session.sums else value[k].clone()
+                    )
 
 
 # stacking

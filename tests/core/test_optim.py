@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from protofed.core.optim import Opt, Stepper
+from protofed.core.optim import Opt, StackedStepper, Stepper
 
 NAMES = ("base.weight", "base.scale", "head.weight")
 SHAPES: tuple[tuple[int, ...], ...] = ((4, 3), (), (2, 4))
@@ -97,25 +97,44 @@ def test_each_optimiser_clips_its_own_parameters() -> None:
     assert float(params[1]) == pytest.approx(-1.0, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    "opt",
-    [
-        Opt(0.1, 0.9, 0.01),
-        Opt(0.1, 0.5, clip=0.5),
-        Opt(0.01, kind="adam"),
-        Opt(0.01, kind="adam", clip=0.5),
-    ],
-)
-def test_stacked_clients_equal_single_ones(opt: Opt) -> None:
-    """Three clients at once: every client is clipped by its own norm."""
-    alone = [ours({"": opt}, seed) for seed in range(3)]
+def stacked(opt: Opt, turns: list[tuple[slice | Tensor, int]]) -> list[Tensor]:
+    """Three clients at once. Each turn steps some rows of them, with the gradients of a step."""
     params = [torch.stack(tensors) for tensors in zip(*(start(seed) for seed in range(3)))]
-    stepper = Stepper(NAMES, {"": opt}, stacked=True)
-    for step in range(STEPS):
-        grads = zip(*(gradients(step, seed) for seed in range(3)))
-        stepper.step(params, [torch.stack(tensors) for tensors in grads])
+    stepper = StackedStepper(NAMES, {"": opt}, params)
+    for rows, step in turns:
+        grads = [torch.stack(tensors) for tensors in zip(*(gradients(step, seed) for seed in range(3)))]
+        some = [p[rows] for p in params]
+        stepper.step_rows(some, [g[rows] for g in grads], rows)
+        for p, changed in zip(params, some):
+            p[rows] = changed
+    return params
+
+
+OPTS = [
+    Opt(0.1, 0.9, 0.01),
+    Opt(0.1, 0.5, clip=0.5),
+    Opt(0.01, kind="adam"),
+    Opt(0.01, kind="adam", clip=0.5),
+]
+
+
+@pytest.mark.parametrize("opt", OPTS)
+def test_stacked_clients_equal_single_ones(opt: Opt) -> None:
+    """Every client is clipped by its own norm."""
+    params = stacked(opt, [(slice(None), step) for step in range(STEPS)])
     for client in range(3):
-        assert gap([p[client] for p in params], alone[client]) < 1e-14
+        assert gap([p[client] for p in params], ours({"": opt}, client)) < 1e-14
+
+
+@pytest.mark.parametrize("opt", OPTS)
+def test_stacked_clients_may_step_in_turns(opt: Opt) -> None:
+    """Client 1 steps apart from 0 and 2: slices and row numbers address the same memory."""
+    turns: list[tuple[slice | Tensor, int]] = []
+    for step in range(STEPS):
+        turns += [(torch.tensor([0, 2]), step), (slice(1, 2), step)]
+    params = stacked(opt, turns)
+    for client in range(3):
+        assert gap([p[client] for p in params], ours({"": opt}, client)) < 1e-14
 
 
 def test_a_parameter_without_gradient_stays_and_joins_later() -> None:
