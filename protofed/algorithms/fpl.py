@@ -120,7 +120,8 @@ class FPL(Algorithm):
         if view["mean"].shape[0]:
             flat, y = rows(z, batch.y)
             scores = cosine(flat, view["mean"]) / self.tau
-            contrasted = contrast(scores, same_class(y, view["cls"])).mean()
+            valid = (y >= 0).sum().clamp(min=1)  # void positions of dense labels do not count
+            contrasted = contrast(scores, same_class(y, view["cls"])).sum() / valid
             distance = "l2sq" if self.pull == "sum" else "mse"
             loss = loss + contrasted + sample_pull(z, batch, view["unbiased"], view["known"], distance)
         return loss, self._running(z, batch, view["known"].shape[0])

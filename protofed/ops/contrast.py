@@ -49,8 +49,8 @@ def own_mean(values: Tensor, own: Tensor) -> Tensor:
 def top_sum(values: Tensor, own: Tensor, k: Tensor) -> Tensor:
     """Sum of the k [B] largest own values per sample: values [B, J], own bool [B, J] → [B]."""
     ranked = values.masked_fill(~own, float("-inf")).sort(1, descending=True).values
-    taken = torch.arange(values.shape[1], device=values.device) < k[:, None]
-    return ranked.where(taken & own.any(1, keepdim=True), ranked.new_zeros(())).sum(1)
+    taken = torch.arange(values.shape[1], device=values.device) < torch.minimum(k, own.sum(1))[:, None]
+    return ranked.where(taken, ranked.new_zeros(())).sum(1)
 
 
 # tables by class
