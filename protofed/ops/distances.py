@@ -92,6 +92,11 @@ def cosine(a: Tensor, b: Tensor) -> Tensor:
     return _unit(a) @ _unit(b).T
 
 
+def row_cosine(a: Tensor, b: Tensor) -> Tensor:
+    """The same for pairs of rows [...,D]: [...]."""
+    return (_unit(a) * _unit(b)).sum(-1)
+
+
 def _unit(a: Tensor) -> Tensor:
     norm = a.norm(dim=-1, keepdim=True)
     unit = a / norm.clamp(min=NORM_EPS)

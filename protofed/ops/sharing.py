@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -60,10 +61,10 @@ class SharedWeights(Algorithm):
         self._check_private(task)
         return Weights(self.shared(task.fresh(0), task, 0))
 
-    def broadcast(self, state: Weights, turn: Turn) -> Record:
+    def broadcast(self, state: Any, turn: Turn) -> Any:
         return state
 
-    def aggregate(self, state: Weights, replies: Replies, turn: Turn) -> Record:
+    def aggregate(self, state: Any, replies: Replies, turn: Turn) -> Record:
         return Weights(self.average(replies))
 
     # client
@@ -72,7 +73,7 @@ class SharedWeights(Algorithm):
         return ce(net(batch.x)[1], batch.y)
 
     def upload(
-        self, net: Net, data: LocalData, down: Weights, mem: Tree, ran: Ran, turn: Turn
+        self, net: Net, data: LocalData, down: Any, mem: Tree, ran: Ran, turn: Turn
     ) -> tuple[Record, Tree]:
         return Weights(self.shared(net.tensors(), turn.task, turn.group)), mem
 

@@ -1,0 +1,69 @@
+"""Centralized: one model trained on all samples in one place. Not federated; the reference from above.
+
+The first client holds the training samples of all clients and trains E epochs in each of T rounds, T·E in
+all; the model is tested on every client's test samples. Nothing crosses a network, so nothing is counted.
+
+Departures: the optimiser starts anew in each round, as that of federated clients does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..core.algorithm import Algorithm, Leg, Needs, Ran, View, methods
+from ..core.data import Batch, LocalData
+from ..core.net import Net
+from ..core.record import Payload, Record, Replies, Tree
+from ..core.task import Task, Turn
+from ..ops.losses import ce
+
+
+class InPlace(Record):
+    """The model. It stays where the samples are."""
+
+    weights: Tree
+
+    def payload(self, buffers: frozenset[str] = frozenset()) -> Payload:
+        return Payload()
+
+
+@methods.register("centralized")
+@dataclass(frozen=True)
+class Centralized(Algorithm):
+    """One model on the pooled samples of all clients; no federation."""
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(model=True, pooled=True)
+
+    @property
+    def legs(self) -> tuple[Leg, ...]:
+        return (Leg(down=InPlace, up=InPlace),)
+
+    @property
+    def keep(self) -> tuple[str, ...]:
+        return ()
+
+    # server
+
+    def init(self, task: Task, turn: Turn) -> InPlace:
+        return InPlace(task.fresh(0))
+
+    def broadcast(self, state: InPlace, turn: Turn) -> InPlace:
+        return state
+
+    def aggregate(self, state: InPlace, replies: Replies, turn: Turn) -> InPlace:
+        (only,) = replies.all()
+        return InPlace(only.up.weights)
+
+    # client
+
+    def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
+        return ce(net(batch.x)[1], batch.y)
+
+    def upload(
+        self, net: Net, data: LocalData, down: InPlace, mem: Tree, ran: Ran, turn: Turn
+    ) -> tuple[InPlace, Tree]:
+        return InPlace(net.tensors()), mem
