@@ -6,12 +6,18 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ..core.data import Batch
+from ..core.errors import ConfigError
 from .distances import DISTANCES
 from .prototypes import class_sums, means, rows
 
 
 def ce(logits: Tensor, y: Tensor) -> Tensor:
     """Cross-entropy, mean over the samples (over the pixels that are not void, if dense)."""
+    if logits.shape[2:] != y.shape[1:]:
+        raise ConfigError(
+            f"logits of shape {list(logits.shape)} do not fit labels of shape {list(y.shape)}: masks need a "
+            "segmentation model such as deeplab, class labels need a classifier"
+        )
     if logits.ndim == 2:
         return cross_entropy(logits, y)
     total = cross_entropy(logits, y, ignore_index=-1, reduction="sum")
