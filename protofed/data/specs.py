@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,5 +60,5 @@ def parse_source(spec: str) -> tuple[str, dict[str, str]]:
         options[key.strip()] = value.strip()
         rest = head
     if rest:
-        options[cls.positional] = rest
+        options[cls.positional] = os.path.expanduser(rest) if cls.positional == "path" else rest
     return name, options

@@ -57,6 +57,11 @@ def test_parse_source(spec: str, expected: tuple[str, dict[str, str]]) -> None:
     assert parse_source(spec) == expected
 
 
+def test_home_folder_in_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert parse_source("npz:~/a.npz") == ("npz", {"path": "/home/me/a.npz"})
+
+
 def test_unknown_names_show_the_nearest() -> None:
     with pytest.raises(ConfigError, match="unknown data 'fashion_mnst'; did you mean 'fashion_mnist'"):
         load("fashion_mnst")

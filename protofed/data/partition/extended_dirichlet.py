@@ -51,9 +51,11 @@ class ExtendedDirichlet(Partitioner):
         if self.n > len(present):
             raise ConfigError(f"extended_dirichlet: n={self.n} but the data has {len(present)} classes")
         holds = np.zeros((clients, len(counts)), dtype=bool)
+        holders = np.zeros(len(present), dtype=np.int64)
         for client, ties in enumerate(rng.random((clients, len(present)))):
-            order = np.lexsort((ties, holds[:, present].sum(axis=0)))
-            holds[client, present[order[: self.n]]] = True
+            fewest = np.lexsort((ties, holders))[: self.n]
+            holders[fewest] += 1
+            holds[client, present[fewest]] = True
         short = np.flatnonzero(holds.sum(axis=0) > counts)
         if len(short):
             raise DataError(

@@ -41,8 +41,9 @@ class Natural(Partitioner):
         if self.choose == "random":
             owners = rng.permutation(owners)
         elif self.choose == "largest":
-            rows = np.array([(dataset.owner == owner).sum() for owner in owners])
-            owners = owners[np.argsort(-rows, kind="stable")]
+            owner = np.asarray(dataset.owner)
+            rows = np.bincount(owner[owner >= 0])
+            owners = owners[np.argsort(-rows[owners], kind="stable")]
         return np.sort(owners[:clients])
 
 
