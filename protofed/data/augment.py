@@ -97,8 +97,9 @@ def _crop_and_flip(x: Tensor, pad: int, draws: Draws, fill: Tensor) -> Tensor:
         framed = fill.expand(len(x), x.shape[1], height + 2 * pad, width + 2 * pad).clone()
         framed[:, :, pad : pad + height, pad : pad + width] = x
         x = framed
-    image = torch.arange(len(x), device=x.device)[:, None, None]
-    return x.movedim(1, 3)[image, rows[:, :, None], columns[:, None, :]].movedim(3, 1).contiguous()
+    pixel = rows[:, :, None] * x.shape[3] + columns[:, None, :]  # [B, H, W] into the flat padded image
+    pixel = pixel.view(len(x), 1, height * width).expand(-1, x.shape[1], -1)
+    return x.flatten(2).gather(2, pixel).view(len(x), x.shape[1], height, width)
 
 
 def _rotate(x: Tensor, angle: Tensor, fill: Tensor) -> Tensor:
