@@ -1,0 +1,210 @@
+"""FCCL+: clients align predictions and similarities on public data, then learn without forgetting.
+
+Huang et al., "Generalizable Heterogeneous Federated Cross-Correlation and Instance Similarity
+Learning", TPAMI 2023, arxiv.org/abs/2309.16286.
+
+A round has three exchanges:
+1. Every client sends its logits of the public samples and the cosine similarities of their embeddings
+   within each public batch; the server averages both.
+2. On the public data, M = ZᵀZ̄/B between the client's logits Z and the averaged ones, both
+   standardised per class over the batch: Σ_u (M_uu − 1)² + 0.0051·Σ_{u≠v} (M_uv + 1)², plus 3 times
+   KL(softmax(S̄/0.02) ‖ softmax(S/0.02)) of the similarities without their diagonal. Clients of one
+   architecture then send their weights, which the server averages by sample counts.
+3. On the local data, CE plus T² times KL over the C−1 wrong classes, towards the client's own model
+   of the previous round.
+
+Departures and choices:
+- Knowledge is exchanged once a round, before the public training; released code exchanges it anew for
+  every public batch. It is computed in eval mode.
+- Standardisation divides by √(variance + 1e-6), variance without Bessel's correction, so equal logits
+  give M_uu = 1 and a constant class gives a finite gradient.
+- "Previous round" is the client's last participation; in the first it is the initial model.
+- Local training follows the run's options; preset `original` has Adam 1e-3 and 20 epochs.
+- The paper's public set is not fixed here: any unlabelled data (`--public`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..core.algorithm import Algorithm, Leg, Needs, Phase, Preset, Ran, View, methods
+from ..core.data import Batch, LocalData
+from ..core.net import Net
+from ..core.optim import Opt
+from ..core.options import option
+from ..core.record import Nothing, Record, Replies, Tree
+from ..core.task import Task, Turn
+from ..ops.distances import cosine
+from ..ops.distill import kl, non_target_kl, off_diagonal
+from ..ops.losses import ce
+from ..ops.trees import Average, put, under
+
+VARIANCE_EPS = 1e-6
+
+
+class Knowledge(Record):
+    """What a model (or the average of all) says about the public samples."""
+
+    logits: Float[Tensor, "N C"]
+    similar: Float[Tensor, "P"]  # cosines within the public batches, without diagonals, one after another
+
+
+class Weights(Record):
+    """Weights, if all clients have one architecture; else nothing."""
+
+    weights: Tree
+
+
+class State(Record):
+    """Server state."""
+
+    logits: Float[Tensor, "N C"]
+    similar: Float[Tensor, "P"]
+    weights: Tree
+
+
+@methods.register("fcclplus")
+@dataclass(frozen=True)
+class FcclPlus(Algorithm):
+    """Agreement on public data: cross-correlation of logits, similarities of instances."""
+
+    off_weight: float = option(0.0051, "weight of the correlations between different classes", low=0)
+    sim_weight: float = option(3.0, "weight of the similarity term", low=0)
+    sim_temp: float = option(0.02, "temperature of the similarities", above=0)
+    T: float = option(3.0, "temperature of the local distillation", above=0)
+    lr_public: float = option(0.001, "learning rate on the public data (Adam)", above=0)
+    epochs_public: int = option(1, "epochs on the public data a round", low=0)
+    batch_public: int = option(256, "batch size on the public data", low=2)
+    average: str = option(
+        "auto", "average the weights: if all clients have one model, or never", choices=("auto", "never")
+    )
+
+    paper: ClassVar[str] = "Huang et al., TPAMI 2023, arXiv:2309.16286"
+    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
+        {
+            "paper": Preset(note="local training as the run says, as in the comparison of FedPLCC"),
+            "original": Preset(
+                {}, {"optimizer": "adam", "lr": 0.001, "epochs": 20}, "local training of FCCL+"
+            ),
+        }
+    )
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(public=True, dense=False)
+
+    @property
+    def legs(self) -> tuple[Leg, ...]:
+        public = Phase(
+            data="public",
+            loss="public_loss",
+            epochs=self.epochs_public,
+            batch_size=self.batch_public,
+            opts={"": Opt(lr=self.lr_public, kind="adam")},
+        )
+        return (
+            Leg("ask", up=Knowledge, phases=()),
+            Leg("public", down=Knowledge, up=Weights, phases=(public,)),
+            Leg("local", down=Weights),
+        )
+
+    # server
+
+    def init(self, task: Task, turn: Turn) -> State:
+        assert task.public is not None, "checked by needs"
+        logits = torch.zeros(len(task.public), task.C, dtype=task.dtype, device=task.device)
+        return State(logits, logits.new_zeros(0), {})
+
+    def broadcast(self, state: State, turn: Turn) -> Record:
+        if turn.leg == "public":
+            return Knowledge(state.logits, state.similar)
+        return Weights(state.weights) if turn.leg == "local" else Nothing()
+
+    def aggregate(self, state: State, replies: Replies, turn: Turn) -> State:
+        average = Average()
+        if turn.leg == "ask":
+            for reply in replies:
+                average.add(reply.up.arrays(), 1, reply.client)
+            return State(**average.result(), weights={})
+        if turn.leg == "local" or not self._averages(turn.task):
+            return state
+        for reply in replies:
+            average.add(reply.up.weights, reply.n, reply.client)
+        return State(state.logits, state.similar, average.result())
+
+    def _averages(self, task: Task) -> bool:
+        return self.average == "auto" and len(task.groups) == 1
+
+    # client
+
+    def prepare(self, net: Net, data: LocalData, down: Record, mem: Tree, turn: Turn) -> View:
+        if isinstance(down, Knowledge):
+            return {"logits": down.logits, "similar": self._table(down, turn)}
+        if turn.leg == "local":
+            return {"previous": under("previous/", mem) or net.tensors()}
+        return {}
+
+    def _table(self, down: Knowledge, turn: Turn) -> Tensor:
+        """Similarities [N, B−1] by public sample; rows of a smaller last batch end in zeros."""
+        table = down.similar.new_zeros(len(down.logits), self.batch_public - 1)
+        start = 0
+        for idx in turn.public_batches(self.batch_public):
+            size = len(idx) * (len(idx) - 1)
+            table[idx, : len(idx) - 1] = down.similar[start : start + size].reshape(len(idx), -1)
+            start += size
+        return table
+
+    def public_loss(self, net: Net, batch: Batch, view: View) -> Tensor:
+        """Cross-correlation of logits, and similarities of instances."""
+        z, logits = net(batch.x)
+        M = _standard(logits).T @ _standard(view["logits"][batch.idx]) / len(logits)
+        same = (M.diagonal() - 1).square().sum()
+        different = (off_diagonal(M) + 1).square().sum()
+        loss = same + self.off_weight * different
+        others = len(logits) - 1
+        if others:
+            target = view["similar"][batch.idx][:, :others]
+            loss = loss + self.sim_weight * kl(target / self.sim_temp, _similar(z) / self.sim_temp)
+        return loss
+
+    def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
+        _, logits = net(batch.x)
+        _, previous = net.at(view["previous"])(batch.x)
+        return ce(logits, batch.y) + non_target_kl(previous, logits, batch.y, self.T)
+
+    def upload(
+        self, net: Net, data: LocalData, down: Record, mem: Tree, ran: Ran, turn: Turn
+    ) -> tuple[Record, Tree]:
+        if turn.leg == "ask":
+            return self._knowledge(net, turn), put("previous/", net.tensors())
+        if turn.leg == "public":
+            return Weights(net.tensors() if self._averages(turn.task) else {}), mem
+        return Nothing(), {}
+
+    def _knowledge(self, net: Net, turn: Turn) -> Knowledge:
+        public = turn.task.public
+        assert public is not None
+        logits = torch.zeros(len(public), turn.task.C, dtype=turn.task.dtype, device=turn.task.device)
+        similar = [logits.new_zeros(0)]
+        for idx in turn.public_batches(self.batch_public):
+            z, logits[idx] = net(public.x[idx])
+            similar.append(_similar(z).reshape(-1))
+        return Knowledge(logits, torch.cat(similar))
+
+
+def _similar(z: Tensor) -> Tensor:
+    """Cosines [B, B−1] of each embedding with the others of the batch."""
+    return off_diagonal(cosine(z, z))
+
+
+def _standard(logits: Tensor) -> Tensor:
+    """Logits with mean 0 and variance 1 over the batch, per class."""
+    centred = logits - logits.mean(0)
+    return centred / (centred.square().mean(0) + VARIANCE_EPS).sqrt()

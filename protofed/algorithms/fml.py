@@ -1,0 +1,112 @@
+"""FML: each client trains its own model and a small shared one, which teach each other.
+
+Shen et al., "Federated Mutual Learning", 2020, arxiv.org/abs/2006.16765.
+
+On every batch, with own model a and auxiliary ("meme") model g:
+L_a = α·CE_a + (1−α)·KL(p_g ‖ p_a) and L_g = β·CE_g + (1−β)·KL(p_a ‖ p_g). Only g travels; the server
+averages it without weights.
+
+Departures and choices:
+- Teachers are constant and KL is a mean over the batch. Released code divides KL by C once more and
+  lets gradients run into the teachers: preset `official`.
+- The two losses are one sum: with constant teachers each model has only its own gradient. Each model
+  has its own optimiser with the run's options, and its own gradient norm for clipping.
+- g has the smallest architecture among the clients' models. FedTGP's groups of one base take the
+  4-layer CNN instead: `aux=cnn4`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from ..core.algorithm import Algorithm, Leg, Phase, Preset, Ran, View, methods
+from ..core.data import Batch, LocalData
+from ..core.net import Net
+from ..core.options import option
+from ..core.record import Record, Replies, Tree
+from ..core.task import Task, Turn
+from ..ops.distill import auxiliary_model, kl
+from ..ops.losses import ce
+from ..ops.trees import Average
+
+
+class Auxiliary(Record):
+    """The auxiliary model: message and server state."""
+
+    weights: Tree  # aux.*
+
+
+@methods.register("fml")
+@dataclass(frozen=True)
+class Fml(Algorithm):
+    """Own models and a small shared model teach each other."""
+
+    alpha: float = option(0.5, "α, share of cross-entropy in the own model's loss", low=0, high=1)
+    beta: float = option(0.5, "β, share of cross-entropy in the auxiliary model's loss", low=0, high=1)
+    aux: str = option("", "auxiliary model, such as cnn4; empty: the smallest of the clients' models")
+    clip: float | None = option(10.0, "largest gradient norm, per model; none: as the run says", above=0)
+    kl_mean: str = option(
+        "batch", "KL as a mean over samples, or over samples and classes", choices=("batch", "element")
+    )
+    detach: bool = option(True, "teachers are constant")
+
+    paper: ClassVar[str] = "Shen et al., 2020, arXiv:2006.16765"
+    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
+        {
+            "paper": Preset(note="as printed"),
+            "official": Preset(
+                {"kl_mean": "element", "detach": False},
+                {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
+                "the released code of the FedTGP paper's baseline",
+            ),
+        }
+    )
+
+    @property
+    def legs(self) -> tuple[Leg, ...]:
+        changes = {} if self.clip is None else {"clip": self.clip}
+        phase = Phase(opts={"model.": changes, "aux.": changes})
+        return (Leg(down=Auxiliary, up=Auxiliary, phases=(phase,)),)
+
+    @property
+    def keep(self) -> tuple[str, ...]:
+        return ("model.",)
+
+    def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
+        return {"aux": auxiliary_model(task, self.aux)}
+
+    # server
+
+    def init(self, task: Task, turn: Turn) -> Auxiliary:
+        return Auxiliary({n: t for n, t in task.fresh(0).items() if n.startswith("aux.")})
+
+    def broadcast(self, state: Auxiliary, turn: Turn) -> Auxiliary:
+        return state
+
+    def aggregate(self, state: Auxiliary, replies: Replies, turn: Turn) -> Auxiliary:
+        average = Average()
+        for reply in replies:
+            average.add(reply.up.weights, 1, reply.client)
+        return Auxiliary(average.result())
+
+    # client
+
+    def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
+        """L_a + L_g."""
+        _, own = net(batch.x)
+        _, aux = net["aux"](batch.x)
+        own_loss = self.alpha * ce(own, batch.y) + (1 - self.alpha) * self._kl(aux, own)
+        return own_loss + self.beta * ce(aux, batch.y) + (1 - self.beta) * self._kl(own, aux)
+
+    def _kl(self, teacher: Tensor, student: Tensor) -> Tensor:
+        return kl(teacher, student, self.kl_mean, self.detach)
+
+    def upload(
+        self, net: Net, data: LocalData, down: Auxiliary, mem: Tree, ran: Ran, turn: Turn
+    ) -> tuple[Auxiliary, Tree]:
+        return Auxiliary(net.tensors("aux.")), mem

@@ -1,0 +1,68 @@
+"""Knowledge distillation: divergences between the predictions of two models, and auxiliary models.
+
+All divergences are KL(teacher ‖ student). They are computed from logits by way of log-softmax, so a
+probability that underflows to zero contributes 0 and not NaN. Axes: B samples, C classes (axis 1);
+further axes (pixels) count as samples. Everything here but `auxiliary_model` runs under vmap.
+
+Sources: *FML* (Shen et al. 2020) and *FedKD* (Wu et al. 2022) for mutual distillation, *FCCL+* (Huang
+et al. 2023) for non-target distillation and instance similarities.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn.functional import log_softmax
+
+from ..core.errors import ConfigError
+from ..core.task import Task
+from .prototypes import one_hot
+
+LOG_ZERO = -1e3  # exp of it is 0; keeps 0·log 0 finite where a teacher's logit is −∞
+
+
+def kl(teacher: Tensor, student: Tensor, mean: str = "batch", detach: bool = True) -> Tensor:
+    """KL(softmax teacher ‖ softmax student) of logits [B, C, …].
+
+    `mean="batch"` sums over the classes and averages over the samples; "element" averages over the
+    classes too (an extra 1/C, as some released code has it). With `detach` the teacher is constant.
+    """
+    terms = _terms(teacher.detach() if detach else teacher, student)
+    return terms.mean() if mean == "element" else terms.sum(1).mean()
+
+
+def non_target_kl(teacher: Tensor, student: Tensor, y: Tensor, temperature: float) -> Tensor:
+    """T² times the part of KL that belongs to the C−1 classes other than y; mean over the batch.
+
+    The probabilities come from a softmax over all C classes at temperature T and are not scaled to
+    sum to 1 again, so the value can be negative. The teacher is constant.
+    """
+    terms = _terms(teacher.detach() / temperature, student / temperature)
+    target = one_hot(y, student.shape[1], student.dtype)
+    return temperature**2 * (terms * (1 - target)).sum(1).mean()
+
+
+def off_diagonal(square: Tensor) -> Tensor:
+    """The entries [B, B−1] of a matrix [B, B] without its diagonal, row by row."""
+    size = len(square)
+    if size < 2:
+        return square[:, 1:]
+    # Behind the first entry, every (B+1)-th is again on the diagonal.
+    return square.reshape(-1)[1:].reshape(size - 1, size + 1)[:, :-1].reshape(size, size - 1)
+
+
+def auxiliary_model(task: Task, written: str) -> nn.Module:
+    """The small model that all clients share: of a written form such as "cnn4", or, if that is empty,
+    the smallest of the clients' own architectures."""
+    if not written:
+        return task.groups[task.smallest_group()].build()
+    if task.make_model is None:
+        raise ConfigError(
+            f"{task.algorithm.name}: aux={written!r}, but this federation cannot build models by name; "
+            "leave aux empty to use the smallest of the clients' models"
+        )
+    return task.make_model(written)
+
+
+def _terms(teacher: Tensor, student: Tensor) -> Tensor:
+    log_p = log_softmax(teacher, 1).clamp(min=LOG_ZERO)
+    return log_p.exp() * (log_p - log_softmax(student, 1))
