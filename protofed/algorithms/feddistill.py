@@ -1,0 +1,163 @@
+"""FedDistill: clients exchange mean logits per class and learn from the average of all.
+
+Jeong et al., "Communication-Efficient On-Device Machine Learning: Federated Distillation and Augmentation
+under Non-IID Private Data", 2018, arxiv.org/abs/1811.11479; here in the form that FedTGP and the public
+benchmarks of model-heterogeneous learning compare with.
+
+A client collects its logits while it trains and uploads their mean per class. It minimises cross-entropy
+plus γ times the cross-entropy between the softmax of the global logits of the sample's class and its own
+prediction. The server averages the uploads per class over the clients that have the class.
+
+Departures and readings:
+- The original teacher of a client leaves out that client's own logits: `leave_one_out`, preset `fd`. The
+  benchmarks send everybody the same average, the default.
+- Samples whose class has no global logits have no second term, and count in the batch mean.
+- A client that made no step has collected nothing; it uploads logits from one pass over its data.
+- `raw_target` feeds the global logits as they are, without softmax, as the latest benchmark code does.
+  That target is not a distribution and the loss has no lower bound: an artefact, kept for comparison.
+- Class absent from a round: the last average stays, or disappears (`stale=drop`, as in that code).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..core.algorithm import Algorithm, Leg, Preset, Ran, View, methods
+from ..core.data import Batch, LocalData
+from ..core.net import Net
+from ..core.options import option
+from ..core.record import Record, Replies, Tree, blocks, cat
+from ..core.task import Task, Turn
+from ..ops.losses import ce
+from ..ops.prototypes import class_sums, means, owned, rows, table
+
+
+class Logits(Record):
+    """Mean logits, one row per class: C_i × C up, C × C down."""
+
+    mean: Float[Tensor, "J C"]
+    cls: Int[Tensor, "J"]
+
+
+class Global(Record):
+    """Server state: rows whose mean per class is the teacher."""
+
+    mean: Float[Tensor, "J C"]
+    cls: Int[Tensor, "J"]
+    client: Int[Tensor, "J"]  # who sent the row; −1 for an average over clients
+
+
+@methods.register("feddistill")
+@dataclass(frozen=True)
+class FedDistill(Algorithm):
+    """Distillation from the average logits of each class."""
+
+    gamma: float = option(1.0, "γ, weight of the distillation term", low=0)
+    leave_one_out: bool = option(False, "a client's teacher excludes its own logits (the original method)")
+    raw_target: bool = option(False, "use the global logits as target without softmax (an artefact)")
+    stale: str = option(
+        "keep", "class absent this round: keep its logits, or drop them", choices=("keep", "drop")
+    )
+
+    paper: ClassVar[str] = "Jeong et al., 2018, arXiv:1811.11479"
+    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
+        {
+            "paper": Preset(note="one average for all clients"),
+            "fd": Preset({"leave_one_out": True}, note="the original teacher, without the client itself"),
+            "tgp": Preset(
+                {"stale": "drop"},
+                {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
+                "as the baseline of the FedTGP paper",
+            ),
+        }
+    )
+
+    @property
+    def legs(self) -> tuple[Leg, ...]:
+        return (Leg(down=Logits, up=Logits),)
+
+    # server
+
+    def init(self, task: Task, turn: Turn) -> Global:
+        none = torch.zeros(0, dtype=torch.int64, device=task.device)
+        return Global(torch.zeros(0, task.C, dtype=task.dtype, device=task.device), none, none)
+
+    def broadcast(self, state: Global, turn: Turn) -> Logits:
+        """The mean of the rows of each class, without those of this client."""
+        others = state.client != turn.client
+        return _averages(state.mean[others], state.cls[others])
+
+    def aggregate(self, state: Global, replies: Replies, turn: Turn) -> Global:
+        fresh = self._rows(replies) if self.leave_one_out else self._average(state, replies)
+        if self.stale == "drop":
+            return fresh
+        old = torch.isin(state.cls, fresh.cls, invert=True)
+        return Global(
+            torch.cat([fresh.mean, state.mean[old]]),
+            torch.cat([fresh.cls, state.cls[old]]),
+            torch.cat([fresh.client, state.client[old]]),
+        )
+
+    def _rows(self, replies: Replies) -> Global:
+        """All uploaded rows with their senders."""
+        received = replies.all()
+        mean, cls = cat(received, "mean", "cls")
+        senders = [torch.full_like(reply.up.cls, reply.client) for reply in received]
+        return Global(mean, cls, torch.cat(senders))
+
+    def _average(self, state: Global, replies: Replies) -> Global:
+        """One row per class; streams, so memory does not grow with the number of clients."""
+        classes = state.mean.shape[1]
+        total = state.mean.new_zeros(classes, classes)
+        owners = state.mean.new_zeros(classes)
+        for block in blocks(replies):
+            mean, cls = cat(block, "mean", "cls")
+            total.index_add_(0, cls, mean)
+            owners.index_add_(0, cls, torch.ones_like(mean[:, 0]))
+        mean, cls, _ = owned(means(total, owners), owners)
+        return Global(mean, cls, torch.full_like(cls, -1))
+
+    # client
+
+    def prepare(self, net: Net, data: LocalData, down: Logits, mem: Tree, turn: Turn) -> View:
+        teacher, known = table(down.mean, down.cls, turn.task.C)
+        return {"teacher": teacher if self.raw_target else teacher.softmax(1), "known": known}
+
+    def loss(self, net: Net, batch: Batch, view: View) -> tuple[Tensor, dict[str, Tensor]]:
+        logits = net(batch.x)[1]
+        sums, count = class_sums(logits.detach(), batch.y, len(view["teacher"]))
+        total = ce(logits, batch.y) + self.gamma * self._distillation(logits, batch, view)
+        return total, {"logits": sums, "n": count}
+
+    def _distillation(self, logits: Tensor, batch: Batch, view: View) -> Tensor:
+        """Batch mean of −Σ_j q_j log p_j with the teacher q of the sample's class; 0 without one."""
+        own, y = rows(logits, batch.y)
+        safe = y.clamp(min=0)
+        taught = view["known"][safe] & (y >= 0)
+        terms: Tensor = -(view["teacher"][safe] * own.log_softmax(1)).sum(1)
+        return terms.where(taught, terms.new_zeros(())).mean()
+
+    def upload(
+        self, net: Net, data: LocalData, down: Logits, mem: Tree, ran: Ran, turn: Turn
+    ) -> tuple[Logits, Tree]:
+        collected = ran.sums or self._collect(net, data, turn.task.C)
+        mean, cls, _ = owned(means(collected["logits"], collected["n"]), collected["n"])
+        return Logits(mean, cls), mem
+
+    def _collect(self, net: Net, data: LocalData, num_classes: int) -> Tree:
+        parts = [class_sums(net(x)[1], y, num_classes) for x, y in data.chunks()]
+        return {name: torch.stack(part).sum(0) for name, part in zip(("logits", "n"), zip(*parts))}
+
+
+def _averages(mean: Tensor, cls: Tensor) -> Logits:
+    """One row per class that occurs, the classes in order."""
+    owned_classes, index = torch.unique(cls, return_inverse=True)
+    sums = mean.new_zeros(len(owned_classes), mean.shape[1]).index_add(0, index, mean)
+    return Logits(means(sums, index.bincount(minlength=len(owned_classes))), owned_classes)

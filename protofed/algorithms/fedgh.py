@@ -1,0 +1,123 @@
+"""FedGH: the server trains one header for all clients on their class means.
+
+Yi et al., "FedGH: Heterogeneous Federated Learning with Generalized Global Header", ACM Multimedia 2023,
+arxiv.org/abs/2303.13137.
+
+Clients may have different bases, but headers of one shape. A client puts the global header on its own
+base, trains both with cross-entropy, and uploads the mean embedding of each of its classes. The server
+takes gradient steps with the uploaded (mean, class) pairs on the global header, and sends it to all.
+
+Departures and readings:
+- The first global header is sent before round 1 too, so that all clients start from one header; the
+  released code lets them start from their own.
+- A server step takes one pair, in the order of clients and classes, one pass a round, as the released
+  loop is written. That loop steps an optimiser which holds the parameters of a client's model, so in the
+  released code the header never moves; we do not imitate this. Benchmarks shuffle the pairs into
+  batches: `server_batch`, `server_epochs`, `shuffle`.
+- The paper tests a client's model as it left local training: mode `own`, here with the client's last
+  header on its base. Mode `clf` has the newest global header instead.
+- The header is trained in eval mode (dropout off); its buffers, if any, stay as they were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..core.algorithm import Algorithm, Leg, Needs, Ran, View, methods
+from ..core.data import Batch, LocalData
+from ..core.net import Net
+from ..core.optim import Opt, Stepper
+from ..core.options import option
+from ..core.record import Record, Replies, Tree, cat
+from ..core.task import Task, Turn
+from ..ops.losses import ce
+from ..ops.prototypes import class_means, owned
+from ..ops.trees import put, under
+
+HEAD = "model.head."
+
+
+class Header(Record):
+    weights: Tree
+
+
+class Means(Record):
+    """Mean embedding of each class of the sender."""
+
+    mean: Float[Tensor, "J D"]
+    cls: Int[Tensor, "J"]
+
+
+@methods.register("fedgh")
+@dataclass(frozen=True)
+class FedGH(Algorithm):
+    """A global header, trained at the server on the clients' class means."""
+
+    server_lr: float = option(0.01, "η of the header at the server", above=0)
+    server_epochs: int = option(1, "passes over the uploaded means a round", low=0)
+    server_batch: int = option(1, "uploaded means in a server step", low=1)
+    shuffle: bool = option(False, "shuffle the uploaded means in each pass")
+
+    paper: ClassVar[str] = "Yi et al., ACM MM 2023, arXiv:2303.13137"
+    modes: ClassVar[tuple[str, ...]] = ("own", "clf")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(embedding=True, head=True, halves=True, dense=False)
+
+    @property
+    def legs(self) -> tuple[Leg, ...]:
+        return (Leg(down=Header, up=Means),)
+
+    @property
+    def keep(self) -> tuple[str, ...]:
+        return ("model.base.",)
+
+    # server
+
+    def init(self, task: Task, turn: Turn) -> Header:
+        return Header(put(HEAD, under(HEAD, task.fresh(0))))
+
+    def broadcast(self, state: Header, turn: Turn) -> Header:
+        return state
+
+    def aggregate(self, state: Header, replies: Replies, turn: Turn) -> Header:
+        """θ ← θ − η ∇ CE(h(mean; θ), class), pair by pair."""
+        mean, cls = cat(replies.all(), "mean", "cls")
+        weights = {name: tensor.clone() for name, tensor in state.weights.items()}
+        trained = [name for name in turn.task.names(0).parameters if name in weights]
+        params = [weights[name].requires_grad_() for name in trained]
+        net = turn.task.net(0, weights)
+        stepper = Stepper(trained, {"": Opt(self.server_lr, momentum=0.0)})
+        with torch.enable_grad():
+            for chunk in self._chunks(len(mean), turn):
+                loss = ce(net.head(mean[chunk]), cls[chunk])
+                stepper.step(params, torch.autograd.grad(loss, params))
+        return Header({name: tensor.detach() for name, tensor in weights.items()})
+
+    def _chunks(self, count: int, turn: Turn) -> Iterator[Tensor]:
+        order = turn.generator("server batches")
+        for _ in range(self.server_epochs):
+            rows = torch.randperm(count, generator=order) if self.shuffle else torch.arange(count)
+            yield from torch.split(rows.to(turn.task.device), self.server_batch)
+
+    # client
+
+    def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
+        return ce(net(batch.x)[1], batch.y)
+
+    def upload(
+        self, net: Net, data: LocalData, down: Header, mem: Tree, ran: Ran, turn: Turn
+    ) -> tuple[Means, Tree]:
+        mean, cls, _ = owned(*class_means(net, data, turn.task.C))
+        return Means(mean, cls), net.tensors(HEAD)
+
+    def predict(self, net: Net, x: Tensor, data: LocalData, down: Header, mem: Tree) -> dict[str, Tensor]:
+        z, logits = net(x)
+        return {"clf": logits, "own": net.at(mem).head(z) if mem else logits}
