@@ -1,0 +1,228 @@
+"""Measures of a run: tiny federations whose features and gradients are known by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from protofed.config import resolve
+from protofed.core.data import LocalData
+from protofed.core.errors import ConfigError
+from protofed.core.task import Group
+from protofed.data.federated import OwnData
+from protofed.experiment import Experiment, make_federation, make_task
+from protofed.metrics import analysis
+from protofed.metrics.run_metrics import (
+    aggregate_mean_margin,
+    aggregate_prototypes,
+    evaluated_net,
+    feature_gain,
+    full_gradient,
+    gradient_dissimilarity,
+    mean_mmd,
+    prototype_distance,
+    reference_features,
+    round_flops,
+    trained_net,
+)
+from protofed.models.base import Model
+from protofed.models.flops import FEDTGP_TABLE_8
+from protofed.testing import Toy, assert_equal, snapshot
+
+
+def identity(classes: int = 2) -> Model:
+    """The embedding is the input; the head starts at zero, so every class has probability 1/C."""
+    base, head = nn.Linear(2, 2, bias=False), nn.Linear(2, classes, bias=False)
+    nn.init.eye_(base.weight)
+    nn.init.zeros_(head.weight)
+    return Model(base, head)
+
+
+def experiment(
+    method: str, parts: list[tuple[Any, Any]], groups: list[Group] | None = None, **settings: Any
+) -> Experiment:
+    """Clients with these (x, y), which they are also tested on. Nothing was played yet."""
+    data = [LocalData(torch.tensor(x, dtype=torch.float64), torch.tensor(y)) for x, y in parts]
+    values = {"method": method, "clients": len(parts), "dtype": "float64", "momentum": 0.0, **settings}
+    config = resolve(values)
+    groups = groups or [Group("identity", identity)]
+    index = np.arange(len(parts)) % len(groups)
+    task = make_task(config, config.make_method(), groups, index, (2,), ("a", "b"))
+    own = OwnData(data, data)
+    return Experiment(config, task, own, make_federation(config, task, own))
+
+
+TWO = [([[0, 0], [2, 0], [0, 3]], [0, 0, 1]), ([[4, 0], [0, 5]], [0, 1])]
+
+
+def test_aggregate_prototypes_by_hand() -> None:
+    """Class 0: ((0,0) + (2,0) + (4,0))/3 = (2,0); class 1: ((0,3) + (0,5))/2 = (0,4). AMM: √(4 + 16)."""
+    mean, n = aggregate_prototypes(experiment("fedavg", TWO))
+    assert mean.tolist() == [[2, 0], [0, 4]]
+    assert n.tolist() == [3, 2]
+    assert aggregate_mean_margin(experiment("fedavg", TWO)) == pytest.approx(math.sqrt(20))
+
+
+def test_aggregate_of_some_clients() -> None:
+    """Client 0 alone: (1,0) and (0,3), √10 apart. A single class has no margin."""
+    assert aggregate_mean_margin(experiment("fedavg", TWO), [0]) == pytest.approx(math.sqrt(10))
+    assert math.isnan(aggregate_mean_margin(experiment("fedavg", [([[1, 1]], [0])])))
+
+
+def test_gradient_dissimilarity_by_hand() -> None:
+    """Client 0: x = (1,0), class 0. Client 1: x = (0,1), class 1, three times. Zero head: p = ½ each, so
+    ∂L/∂head = (p − onehot) xᵀ: g_0 = [[−½,0],[½,0]], g_1 = [[0,½],[0,−½]]; the base gets headᵀ… = 0.
+    Weights ¼ and ¾: ∇L = ¼g_0 + ¾g_1. ‖g_k‖² = ½, orthogonal. ‖g_0 − ∇L‖² = 9/16·½ + 9/16·½ = 9/16,
+    ‖g_1 − ∇L‖² = 1/16. Mean 5/16."""
+    run = experiment("fedavg", [([[1, 0]], [0]), ([[0, 1]] * 3, [1] * 3)])
+    first = full_gradient(run, 0).tolist()
+    assert first == [0, 0, 0, 0, -0.5, 0, 0.5, 0]
+    assert gradient_dissimilarity(run) == pytest.approx(5 / 16)
+
+
+def test_gradient_dissimilarity_equals_that_of_kept_gradients() -> None:
+    run = Toy("fedavg").build(rounds=2)
+    run.play(None)
+    grads = [full_gradient(run, c) for c in run.active]
+    sizes = [run.data.size(c) for c in run.active]
+    assert gradient_dissimilarity(run) == pytest.approx(analysis.gradient_dissimilarity(grads, sizes))
+
+
+def test_equal_clients_are_not_dissimilar() -> None:
+    run = experiment("fedavg", [([[1, 0], [0, 1]], [0, 1])] * 3)
+    assert gradient_dissimilarity(run) == pytest.approx(0, abs=1e-15)
+
+
+def test_prototype_distance_by_hand() -> None:
+    """After a round without epochs the global prototypes are (2,0) and (0,4), as above.
+    Client 0: (0,0) 4, (2,0) 0, (0,3) 1: mse (5/3)/2. Client 1: (4,0) 4, (0,5) 1: (5/2)/2."""
+    run = experiment("fedproto", TWO, epochs=0, rounds=1)
+    run.play(None)
+    assert prototype_distance(run) == pytest.approx((5 / 6 + 5 / 4) / 2)
+    with pytest.raises(ConfigError, match="fedavg has no global prototypes"):
+        prototype_distance(experiment("fedavg", TWO))
+
+
+def test_prototype_distance_before_any_prototype() -> None:
+    assert math.isnan(prototype_distance(experiment("fedproto", TWO)))
+
+
+def test_mmd_by_hand() -> None:
+    """Reference: samples 0 and 1 on the axis. A run whose net is the same: client 0 has {0}, client 1 {1}.
+    Pooled {0, 0, 1}: σ² = 1, q = e^{−½}. MMD² = 1 + (2 + 2q)/4 − 2(1 + q)/2 = (1 − q)/2, for both alike."""
+    parts = [([[0, 0]], [0]), ([[1, 0]], [1])]
+    reference = experiment("centralized", parts)
+    run = experiment("fedavg", parts, epochs=0)
+    expected = math.sqrt((1 - math.exp(-0.5)) / 2)
+    assert mean_mmd(run, reference) == pytest.approx(expected)
+    assert mean_mmd(run, reference, [1]) == pytest.approx(expected)
+    assert reference_features(reference).sort(0).values.tolist() == [[0, 0], [1, 0]]
+
+
+def test_feature_gain_by_hand() -> None:
+    """The baseline's net throws the first coordinate away: all its features are 0. Reference {0, 1}: client
+    features {0, 0} against {0, 1}: σ² = 1, MMD² = 1 + (1 + q)/2 − (1 + q) = (1 − q)/2; ours equals Q: 0.
+    FFD = 100 %."""
+    parts = [([[0, 0], [1, 0]], [0, 1])]
+
+    def blind() -> Model:
+        model = identity()
+        nn.init.zeros_(model.base.weight)
+        return model
+
+    baseline = experiment("fedavg", parts, [Group("blind", blind)], epochs=0)
+    reference = experiment("centralized", parts)
+    assert mean_mmd(baseline, reference) == pytest.approx(math.sqrt((1 - math.exp(-0.5)) / 2))
+    assert feature_gain(experiment("fedavg", parts, epochs=0), baseline, reference) == pytest.approx(100)
+
+
+def test_samples_of_mmd_are_limited_and_fixed() -> None:
+    run = experiment("centralized", [([[float(i), 0] for i in range(50)], [0, 1] * 25)] * 3)
+    few = reference_features(run, 20)
+    assert few.shape == (20, 2)
+    assert torch.equal(few, reference_features(run, 20))
+
+
+def test_trained_net_is_the_upload_and_changes_nothing() -> None:
+    """W_k of the first round, before it is played: what the engine then gets from client 3."""
+    run = Toy("fedproto_margin").build()
+    before = snapshot(run)
+    mine = trained_net(run, 3).tensors()
+    assert_equal(before, snapshot(run))
+    sent: dict[int, Any] = {}
+    engine = run.federation.engine
+    play = engine.run
+    engine.run = lambda jobs: (sent.setdefault(o.client, o) for o in play(jobs))  # type: ignore[method-assign]
+    run.federation.play()
+    assert_equal(mine, sent[3].up.weights)
+    assert_equal(evaluated_net(run, 3).tensors(), run.federation.state.weights)
+
+
+def test_trained_net_of_clients_that_keep_their_model() -> None:
+    run = Toy("fedproto").build(rounds=1)
+    start = evaluated_net(run, 0).tensors()
+    trained = trained_net(run, 0).tensors()
+    run.play(None)
+    assert_equal(trained, evaluated_net(run, 0).tensors())
+    assert any(not torch.equal(start[n], trained[n]) for n in start)
+
+
+def test_flops_by_hand() -> None:
+    """Base 2·2 and head 2·2: 8 multiply-adds a sample. 3 + 2 samples, 4 epochs, factor 3: 480."""
+    run = experiment("fedavg", TWO, epochs=4)
+    assert round_flops(run) == 480
+    assert round_flops(run, factor=4) == 640
+    assert round_flops(run, {0: 10}) == 240
+
+
+def test_flops_of_fedtgp_table_12() -> None:
+    """Printed costs of HtFE8, client i has architecture i mod 8, one sample each, factor 4: 98.77·10⁹."""
+    names = list(FEDTGP_TABLE_8)
+    run = experiment("fedproto", [([[0, 0]], [0])] * 20, [Group(name, identity) for name in names])
+    cost = round_flops(run, {c: 1 for c in range(20)}, list(FEDTGP_TABLE_8.values()), factor=4)
+    assert cost == pytest.approx(98.77, abs=0.005)
+
+
+def test_flops_of_several_groups() -> None:
+    """Group 0 as above, 8 a sample; group 1 with a base 2→3→2: 6 + 6 + 4 = 16. 3·(3·8 + 2·16) = 168."""
+
+    def wide() -> Model:
+        return Model(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2)), nn.Linear(2, 2))
+
+    run = experiment("fedproto", TWO, [Group("identity", identity), Group("wide", wide)], epochs=1)
+    assert round_flops(run) == 168
+    with pytest.raises(ConfigError, match="one architecture"):
+        gradient_dissimilarity(run)
+
+
+def test_dense_runs_are_measured_per_position() -> None:
+    """Two images of 2×2 positions, the embedding is the image. Class 0 at values 1, 2, 3, class 1 at 7, 9;
+    the void positions (5, 5, 5) are nowhere: prototypes 2 and 8, 6 apart."""
+    x = torch.tensor([[[[1.0, 2], [5, 5]]], [[[3, 7], [9, 5]]]], dtype=torch.float64)
+    y = torch.tensor([[[0, 0], [-1, -1]], [[0, 1], [1, -1]]])
+
+    def dense() -> nn.Module:
+        base, head = nn.Conv2d(1, 1, 1, bias=False), nn.Conv2d(1, 2, 1, bias=False)
+        nn.init.ones_(base.weight)
+        nn.init.zeros_(head.weight)
+        return Model(base, head)
+
+    config = resolve({"method": "fedavg", "clients": 1, "dtype": "float64"})
+    task = make_task(
+        config, config.make_method(), [Group("d", dense)], np.zeros(1, int), (1, 2, 2), ("a", "b"), dense=True
+    )
+    own = OwnData([LocalData(x, y)], [LocalData(x, y)])
+    run = Experiment(config, task, own, make_federation(config, task, own))
+    assert aggregate_mean_margin(run) == pytest.approx(6)
+    assert _sorted(reference_features(run)) == [1, 2, 3, 7, 9]
+    # p − onehot = ∓½: (−½·6 + ½·16)/5 = 1 for the first class, −1 for the second; the base gets 0.
+    assert full_gradient(run, 0).tolist() == pytest.approx([0, 1, -1])
+
+
+def _sorted(values: Tensor) -> list[float]:
+    return sorted(values.flatten().tolist())
