@@ -13,14 +13,16 @@ from torch import Tensor, nn
 import protofed
 from protofed.algorithms.fedproto_margin import FedProtoMargin
 from protofed.api import Client, Result, federate
+from protofed.core.algorithm import methods
 from protofed.core.data import LocalData
 from protofed.core.errors import ConfigError
 from protofed.core.rng import seeded
 from protofed.core.task import Turn
 from protofed.models.base import Model
+from protofed.testing import assert_close
 
 CLASSES = 3  # background and two kinds of object
-DENSE = ("local", "fedavg", "fedprox", "fedproto", "fedproto_margin")
+DENSE = [name for name in methods if methods[name]().needs.dense and not methods[name]().needs.public]
 
 
 def net() -> Model:
@@ -60,7 +62,7 @@ def play(method: str, rounds: int = 2, **more: Any) -> Result:
 
 @pytest.mark.parametrize("method", DENSE)
 def test_methods_run_on_masks(method: str) -> None:
-    result = play(method)
+    result = play(method, momentum=0.0)  # some methods need plain SGD
     last = result.metrics[-1]
     assert 0 <= last["miou"]["clf"] <= 100
     assert math.isfinite(last["train_loss"])
@@ -73,6 +75,13 @@ def test_masks_are_learned(method: str) -> None:
     metrics = play(method, rounds=15).metrics
     assert metrics[-1]["miou"]["clf"] > 60
     assert metrics[-1]["test_loss"] < metrics[0]["test_loss"]
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedproto", "fedproto_margin"])
+def test_engines_agree_on_masks(method: str) -> None:
+    one, two = (play(method, engine=engine) for engine in ("sequential", "cohort"))
+    assert_close(one.state.arrays(), two.state.arrays(), 1e-9)
+    assert one.metrics[-1]["miou"] == two.metrics[-1]["miou"]
 
 
 def test_counts_are_positions_of_the_map() -> None:
