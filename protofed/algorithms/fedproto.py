@@ -65,9 +65,13 @@ class FedProto(Algorithm):
 
     lam: float = option(1.0, "λ, weight of the prototype term (Eq. 7)", low=0)
     distance: str = option("l2", "d in Eq. 8", choices=tuple(DISTANCES))
-    level: str = option("class", "what is compared: batch means, or each embedding", choices=("class", "sample"))
+    level: str = option(
+        "class", "what is compared: batch means, or each embedding", choices=("class", "sample")
+    )
     agg: str = option(
-        "weighted", "server average: by class counts, plain, or as printed", choices=("weighted", "uniform", "literal")
+        "weighted",
+        "server average: by class counts, plain, or as printed",
+        choices=("weighted", "uniform", "literal"),
     )
     proto_pass: str = option(
         "post",
@@ -87,12 +91,24 @@ class FedProto(Algorithm):
         {
             "paper": Preset(note="as printed"),
             "official": Preset(
-                {"level": "sample", "distance": "mse", "agg": "uniform", "proto_pass": "running", "stale": "drop"},
+                {
+                    "level": "sample",
+                    "distance": "mse",
+                    "agg": "uniform",
+                    "proto_pass": "running",
+                    "stale": "drop",
+                },
                 {"batch_size": 4, "drop_last": True, "lr": 0.01, "momentum": 0.5, "epochs": 1},
                 "the authors' released code",
             ),
             "tgp": Preset(
-                {"level": "sample", "distance": "mse", "agg": "uniform", "proto_pass": "running_all", "lam": 10.0},
+                {
+                    "level": "sample",
+                    "distance": "mse",
+                    "agg": "uniform",
+                    "proto_pass": "running_all",
+                    "lam": 10.0,
+                },
                 {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
                 "as the baseline of the FedTGP paper; read its accuracy under gp_all",
             ),
@@ -133,8 +149,8 @@ class FedProto(Algorithm):
             weight.index_add_(0, cls, w)
             owners.index_add_(0, cls, torch.ones_like(cls))
             samples.index_add_(0, cls, n)
-            if self.share_model:
-                for reply in block:
+            for reply in block:
+                if reply.up.weights:  # cached uploads carry prototypes alone
                     average.add(reply.up.weights, reply.n, reply.client)
         fresh = total / weight.clamp(min=1)[:, None]
         if self.agg == "literal":
@@ -151,9 +167,7 @@ class FedProto(Algorithm):
             small = Protos(reply.up.mean, reply.up.cls, reply.up.n, {})
             cache.update(put(f"{client}/", small.arrays()))
         clients = sorted({int(name.split("/")[0]) for name in cache})
-        return [
-            fresh[c] if c in fresh else Reply(c, 0, Protos.of(under(f"{c}/", cache))) for c in clients
-        ]
+        return [fresh[c] if c in fresh else Reply(c, 0, Protos.of(under(f"{c}/", cache))) for c in clients]
 
     # client
 
