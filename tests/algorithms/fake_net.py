@@ -50,6 +50,6 @@ def odds(*rows: tuple[float, ...]) -> Tensor:
     return floats(rows).log().requires_grad_()
 
 
-def batch(y: list[int], idx: list[int] | None = None, **rand: Tensor) -> Batch:
+def batch(y: list[int], idx: list[int] | None = None, rand: dict[str, Tensor] | None = None) -> Batch:
     rows = torch.arange(len(y)) if idx is None else torch.tensor(idx)
-    return Batch(torch.zeros(len(y), 1, dtype=torch.float64), torch.tensor(y), rows, floats(1.0), rand)
+    return Batch(torch.zeros(len(y), 1, dtype=torch.float64), torch.tensor(y), rows, floats(1.0), rand or {})
