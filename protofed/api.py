@@ -76,7 +76,7 @@ def run(
         layers.append(read_recipe(path) if is_file else {"method": str(method)})
     config = resolve(*layers, {**settings, "options": dict(options or {})})
     built = experiment.build(config)
-    directory = RunDir.create(Path(out), config.to_dict(), force) if out else None
+    directory = RunDir.create(Path(out), built.config.to_dict(), force) if out else None
     records = built.play(directory)
     experiment.finish(built, directory)
     return Result(records, config, built.federation.state, directory.path if directory else None)
@@ -108,6 +108,7 @@ def federate(
     algorithm = config.make_method()
     task = experiment.make_task(config, algorithm, groups, index, shapes, names, dense=train[0].y.ndim > 1)
     data = OwnData(train, test)
+    config = experiment.settle_engine(config, task, data)
     federation = experiment.make_federation(config, task, data)
     engine = federation.engine
     for i, client in enumerate(clients):

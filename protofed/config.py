@@ -17,6 +17,7 @@ from typing import Any
 from .core.algorithm import Algorithm, methods
 from .core.errors import ConfigError, unknown
 from .core.options import build, option, options_of
+from .engines.choose import NAMES as ENGINES
 from .engines.sampling import Rounds
 
 
@@ -42,7 +43,8 @@ class Train:
 class System:
     """How the run is carried out; changes no result beyond float rounding."""
 
-    engine: str = option("sequential", "how clients are run", choices=("sequential", "cohort"))
+    engine: str = option("auto", "how clients are run", choices=ENGINES)
+    workers: int | None = option(None, "worker processes (default: one per core)", low=1)
     device: str = option("cpu", "torch device")
     dtype: str = option("float32", "precision", choices=("float32", "float64"))
     threads: int = option(1, "torch threads in this process", low=1)

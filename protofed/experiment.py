@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -24,17 +25,16 @@ from .data import Dataset, Split, load, partition
 from .data.client import Loader
 from .data.federated import SplitData
 from .data.pooled import Pooled
+from .engines import choose
 from .engines.base import Engine
-from .engines.cohort import Cohort
 from .engines.federation import Federation
-from .engines.sequential import Sequential
 from .engines.store import Store
 from .metrics.scores import Score, summarise
 from .models.check import check_model
 from .models.groups import assign
 from .runs.directory import RunDir
 
-ENGINES: dict[str, type[Engine]] = {"sequential": Sequential, "cohort": Cohort}
+log = logging.getLogger("protofed")
 Progress = Callable[[dict[str, Any]], None]
 
 
@@ -108,7 +108,19 @@ def build(config: Config) -> Experiment:
         dataset.dense,
     )
     data = SplitData(loader)
+    config = settle_engine(config, task, data)
     return Experiment(config, task, data, make_federation(config, task, data), dataset, split)
+
+
+def settle_engine(config: Config, task: Task, data: ClientData) -> Config:
+    """Put the chosen engine in place of "auto", so that a resumed run uses the same."""
+    if config.system.engine != "auto":
+        return config
+    plan = config.rounds
+    participants = plan.sample or max(1, int(plan.participation * (task.clients - plan.newcomers)))
+    choice = choose.choose(task, data, participants)
+    log.info("engine %s (%s)", choice.name, choice.reason)
+    return replace(config, system=replace(config.system, engine=choice.name))
 
 
 def make_task(
@@ -162,7 +174,7 @@ def run(
 ) -> RunDir | None:
     """A new run. With `out=None` nothing is written."""
     experiment = build(config)
-    directory = RunDir.create(out, config.to_dict(), force) if out else None
+    directory = RunDir.create(out, experiment.config.to_dict(), force) if out else None
     return _play(experiment, directory, progress)
 
 
@@ -209,7 +221,7 @@ def make_federation(config: Config, task: Task, data: ClientData) -> Federation:
 
 
 def make_engine(config: Config, task: Task, data: ClientData) -> Engine:
-    return ENGINES[config.system.engine](task, data, Store())
+    return choose.make(config.system.engine, task, data, Store(), config.system.workers)
 
 
 def _play(experiment: Experiment, directory: RunDir | None, progress: Progress | None) -> RunDir | None:

@@ -47,7 +47,7 @@ class Toy:
 
     def build(self, **changes: Any) -> Experiment:
         defaults = {"method": self.method, "rounds": 3, "epochs": 2, "batch_size": 4, "lr": 0.05}
-        defaults |= {"dtype": "float64", "clients": len(COUNTS)}
+        defaults |= {"dtype": "float64", "engine": "sequential", "clients": len(COUNTS)}
         given = ({**self.settings, "options": dict(self.options)}, changes)
         plain = resolve(defaults, *given).make_method().needs.sgd
         config = resolve(defaults, {"momentum": 0.0 if plain else 0.5}, *given)

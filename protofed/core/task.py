@@ -101,7 +101,13 @@ class Task:
     def modules(self, group: int) -> Modules:
         """New modules of a group: the model, and what the method declares beside it."""
         made = {"model": self.groups[group].build(), **self.algorithm.modules(self, group)}
-        return {part: make_reproducible(m).to(self.device, self.dtype) for part, m in made.items()}
+        return {part: self._placed(make_reproducible(m)) for part, m in made.items()}
+
+    def _placed(self, module: nn.Module) -> nn.Module:
+        """On the device, in the task's precision, convolutions in channels_last: on CPUs they, and above
+        all pooling, are several times faster so."""
+        module.to(self.device, self.dtype)
+        return module.to(memory_format=torch.channels_last)  # type: ignore[no-any-return, call-overload]
 
     def live(self, group: int) -> LiveNet:
         """The one live net of a group, overwritten by whichever client is at work."""

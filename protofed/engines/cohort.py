@@ -118,37 +118,25 @@ def _train(sessions: list[Session], net: LiveNet, phase: Phase, number: int, sta
     view, view_dims = _stack_views([s.view for s in sessions], task.algorithm.name)
     collected = _Collected(sessions, task.dtype)
     with torch.enable_grad():
-        while True:
-            steps = {k: step for k, it in enumerate(batches) if (step := next(it, None)) is not None}
-            if not steps:
-                break
+        while steps := {k: step for k, it in enumerate(batches) if (step := next(it, None)) is not None}:
             for rows in _by_size(steps):
-                parts = [steps[k] for k in rows]
-                rand = (
-                    [task.algorithm.draw(draws[k], len(steps[k][2]), sessions[k].view) for k in rows]
-                    if has_draw
-                    else []
-                )
-                batch = _stack_batch(parts, rand, task.dtype)
+                batch = _stack_batch([steps[k] for k in rows], task.dtype)
+                if has_draw:
+                    drawn = [task.algorithm.draw(draws[k], batch.x.shape[1], sessions[k].view) for k in rows]
+                    batch = batch._replace(rand={n: torch.stack([d[n] for d in drawn]) for n in drawn[0]})
                 where = slice(0, len(rows)) if rows == list(range(len(rows))) else torch.tensor(rows)
-                bound = {name: tensor[where] for name, tensor in stacked.items()}
-                params = [bound[n].detach().requires_grad_() for n in trained]
-                seeds = (
-                    torch.stack([torch.randint(2**40, (), generator=masks[k]) for k in rows])
-                    if seeded
-                    else None
-                )
-                live = {**bound, **dict(zip(trained, params)), **{n: seeds for n in seeded}}
-                losses, sums = _losses(
-                    net, phase.loss, task.algorithm, live, batch, _rows(view, view_dims, where), view_dims
-                )
-                grads = torch.autograd.grad(losses.sum(), params, allow_unused=True)
-                stepper.step_rows(params, grads, where)
+                live = {name: tensor[where] for name, tensor in stacked.items()}
+                live |= {n: live[n].detach().requires_grad_() for n in trained}
+                if seeded:
+                    seeds = torch.stack([torch.randint(2**40, (), generator=masks[k]) for k in rows])
+                    live |= dict.fromkeys(seeded, seeds)
+                some = _rows(view, view_dims, where)
+                losses, sums = _losses(net, phase.loss, task.algorithm, live, batch, some, view_dims)
+                params = [live[n] for n in trained]
+                stepper.step_rows(params, torch.autograd.grad(losses.sum(), params, allow_unused=True), where)
                 collected.add(where, losses, sums, batch.x.shape[1])
                 if isinstance(where, Tensor):  # the step worked on copies
-                    with torch.no_grad():
-                        for name in stacked:
-                            stacked[name][where] = live[name].detach()
+                    _write_back(stacked, live, where)
     collected.hand_out()
 
 
@@ -219,11 +207,16 @@ def _by_size(steps: Mapping[int, Step]) -> list[list[int]]:
     return list(sizes.values())
 
 
-def _stack_batch(parts: list[Step], rand: list[dict[str, Tensor]], dtype: torch.dtype) -> Batch:
-    x, y, idx = (torch.stack([part[i] for part in parts]) for i in range(3))
+def _stack_batch(parts: list[Step], dtype: torch.dtype) -> Batch:
     last = torch.tensor([float(part[3]) for part in parts], dtype=dtype)
-    drawn = {key: torch.stack([r[key] for r in rand]) for key in rand[0]} if rand else {}
-    return Batch(x, y, idx, last, drawn)
+    x, y, idx = (torch.stack([part[i] for part in parts]) for i in (0, 1, 2))  # type: ignore[misc]
+    return Batch(x, y, idx, last, {})
+
+
+@torch.no_grad()
+def _write_back(stacked: Tree, live: Tree, where: Tensor) -> None:
+    for name, tensor in stacked.items():
+        tensor[where] = live[name].detach()
 
 
 def _stack_views(views: list[Any], who: str, key: str = "view") -> tuple[Any, Any]:

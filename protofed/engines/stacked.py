@@ -156,7 +156,7 @@ def _norm(m: Any, t: Tensors, x: Tensor, images: bool, clients: int) -> tuple[Te
     out = F.batch_norm(x, *stats, flat.get("weight"), flat.get("bias"), training, momentum or 0.0, m.eps)
     if images:
         return out, True
-    return out.unflatten(1, (clients, -1)).movedim(1, 0), False
+    return out.view(len(out), clients, -1).movedim(1, 0), False
 
 
 def _dropout(m: SeededDropout, t: Tensors, x: Tensor, images: bool, clients: int) -> tuple[Tensor, bool]:
@@ -217,9 +217,10 @@ def _is_model(module: nn.Module) -> bool:
 def _to_images(x: Tensor) -> Tensor:
     """[K, B, C, H, W] to [B, K·C, H, W] in channels_last."""
     k, b, c, h, w = x.shape
-    return x.permute(1, 3, 4, 0, 2).reshape(b, h, w, k * c).permute(0, 3, 1, 2)
+    return x.permute(1, 3, 4, 0, 2).contiguous().view(b, h, w, k * c).permute(0, 3, 1, 2)
 
 
 def _from_images(x: Tensor, clients: int) -> Tensor:
     """[B, K·C, H, W] to [K, B, C, H, W]."""
-    return x.unflatten(1, (clients, -1)).movedim(1, 0)
+    b, c, *size = x.shape
+    return x.view(b, clients, c // clients, *size).movedim(1, 0)

@@ -22,6 +22,9 @@ class Store:
             self._states[client] = state
             self.changed.add(client)
 
+    def drop(self, client: int) -> None:
+        self._states.pop(client, None)
+
     def __iter__(self) -> Iterator[int]:
         return iter(sorted(self._states))
 

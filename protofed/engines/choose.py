@@ -1,0 +1,67 @@
+"""Which engine suits a run, when the user does not say.
+
+The rule, from measurements with `protofed bench` (docs/speed.md):
+
+- Worker processes pay off once a round is worth more than feeding them; the work of a round is taken
+  as samples × epochs × parameters.
+- Cohorts pay off for small networks (at most 100,000 parameters), made of layers with a stacked form,
+  with at least four clients of one architecture per worker. Larger layers are bound by memory traffic,
+  and one client at a time is as fast or faster.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from ..core.data import ClientData
+from ..core.task import Task
+from .base import Engine
+from .cohort import Cohort
+from .sequential import Sequential
+from .stacked import can_stack
+from .store import Store
+from .workers import Workers
+
+NAMES = ("auto", "sequential", "cohort", "workers", "workers+cohort")
+SMALL_MODEL = 100_000  # parameters
+FEW_CLIENTS = 4
+LITTLE_WORK = 5e7  # samples × epochs × parameters in a round, under which processes are not worth it
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An engine's name and the reason."""
+
+    name: str
+    reason: str
+
+
+def choose(task: Task, data: ClientData, participants: int) -> Choice:
+    """The engine for this task: see the rule above."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    sampled = min(len(data), 100)
+    mean = sum(data.size(c) for c in range(sampled)) / max(1, sampled)
+    sizes = [task.parameter_count(g) for g in range(len(task.groups))]
+    work = participants * mean * task.epochs * sum(sizes) / len(sizes)
+    each = participants / len(sizes) / cores
+    if task.device.type != "cpu":
+        return Choice("sequential", f"the device is {task.device}")
+    small = max(sizes) <= SMALL_MODEL and each >= FEW_CLIENTS
+    stackable = all(can_stack(m) for g in range(len(sizes)) for m in task.live(g).modules.values())
+    cohort = small and stackable
+    if cores == 1 or work < LITTLE_WORK or not hasattr(os, "fork"):
+        reason = "one core" if cores == 1 else "little work a round"
+        return Choice("cohort", f"{reason}, small models") if cohort else Choice("sequential", reason)
+    if cohort:
+        return Choice("workers+cohort", f"{cores} cores, small models, {each:.0f} clients each per worker")
+    return Choice("workers", f"{cores} cores")
+
+
+def make(name: str, task: Task, data: ClientData, store: Store, workers: int | None = None) -> Engine:
+    """An engine by name."""
+    if name == "cohort":
+        return Cohort(task, data, store)
+    if name in ("workers", "workers+cohort"):
+        return Workers(task, data, store, workers, cohort=name == "workers+cohort")
+    return Sequential(task, data, store)
