@@ -42,7 +42,7 @@ from ..core.options import option
 from ..core.record import Record, Replies, Reply, Tree
 from ..core.task import Task, Turn
 from ..ops.losses import ce
-from ..ops.margins import attention, displacement, minmax, spm
+from ..ops.margins import attention_weights, displacement, minmax, spm
 from ..ops.prototypes import class_means, means
 from ..ops.trees import Average
 
@@ -89,7 +89,7 @@ class FedProtoMargin(Algorithm):
     sampling: ClassVar[str] = "size"
     presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
         {
-            "paper": Preset(note="as printed; the local training of Table 1: presets below"),
+            "paper": Preset(note="as printed; the local training of Table 1 is in the other presets"),
             "classification": Preset(
                 train={"epochs": 20, "batch_size": 10, "lr": 0.01, "momentum": 0.0},
                 note="Table 1, Synthetic and MNIST (FEMNIST: lr 0.001, CelebA: lr 0.1)",
@@ -136,7 +136,7 @@ class FedProtoMargin(Algorithm):
 
     def aggregate(self, state: Aggregate, replies: Replies, turn: Turn) -> Aggregate:
         """Eq. 14: Σ_k a[k] W_k; Eq. 10: p̂_agg[c] = Σ_k n_k[c] p̂_k[c] / Σ_k n_k[c]."""
-        got = replies.all()
+        got = replies.all()  # not streamed: a[k] needs the margins of all
         a = self._attention(state, got)
         average = Average()
         for weight, reply in zip(a.tolist(), got, strict=True):
@@ -161,7 +161,7 @@ class FedProtoMargin(Algorithm):
         shared = torch.stack([reply.up.n > 0 for reply in got]) & (state.n > 0)
         remote = self._margin(mean, state.mean.expand_as(mean), shared)
         chosen = {"apm_only": [remote], "lpm_only": [local]}.get(self.attention, [local, remote])
-        return torch.stack([attention(margins.sum(1)) for margins in chosen]).mean(0)
+        return torch.stack([attention_weights(margins.sum(1)) for margins in chosen]).mean(0)
 
     def _margin(self, one: Tensor, two: Tensor, shared: Tensor) -> Tensor:
         """μ (Eq. 7), or ∓d⁺ for dplus_only: [..., C]."""

@@ -46,7 +46,7 @@ def spm(one: Tensor, two: Tensor, shared: Tensor) -> Tensor:
     return ((minus - plus) / total.where(total > 0, 1.0)).where(enough, 0.0)
 
 
-def attention(scores: Tensor) -> Tensor:
+def attention_weights(scores: Tensor) -> Tensor:
     """a[k] = σ(s_k)/Σ_j σ(s_j) (Eq. 11, 12) of sums of margins [K].
 
     By logarithms: the sigmoid of a very negative sum is 0 in floating point, and 0/0 is no weight.

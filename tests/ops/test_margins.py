@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protofed.ops.margins import attention, displacement, minmax, spm
+from protofed.ops.margins import attention_weights, displacement, minmax, spm
 
 ONE = torch.tensor([[0.0, 0], [1, 0]], dtype=torch.float64)
 TWO = torch.tensor([[0.0, 0.5], [1, 1]], dtype=torch.float64)
@@ -66,14 +66,14 @@ def test_equal_prototypes_of_all_classes_have_no_margin() -> None:
 
 def test_attention_by_hand() -> None:
     """s = 0 and ln 3: σ = ½ and ¾, so a = 0.4 and 0.6."""
-    assert attention(torch.tensor([0.0, math.log(3)])).tolist() == pytest.approx([0.4, 0.6])
+    assert attention_weights(torch.tensor([0.0, math.log(3)])).tolist() == pytest.approx([0.4, 0.6])
 
 
 def test_attention_survives_where_the_sigmoid_vanishes() -> None:
     """σ(−1000) and σ(−1000 + ln 3) are 0 in floating point, but their ratio is 1 : 3."""
     scores = torch.tensor([-1000.0, -1000 + math.log(3)], dtype=torch.float64)
     assert scores.sigmoid().sum() == 0
-    assert attention(scores).tolist() == pytest.approx([0.25, 0.75])
+    assert attention_weights(scores).tolist() == pytest.approx([0.25, 0.75])
 
 
 @settings(max_examples=25, deadline=None)
