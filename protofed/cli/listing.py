@@ -12,10 +12,12 @@ from rich.table import Table
 
 from .. import experiment as _registers_everything  # noqa: F401
 from ..core.algorithm import methods
+from ..core.errors import ConfigError
 from ..core.options import options_of
 from ..core.registry import Registry
 from ..data import partitions, sources
 from ..models.base import families
+from ..models.describe import describe_families, describe_groups
 
 KINDS: dict[str, Registry[Any]] = {
     "methods": methods,
@@ -29,13 +31,70 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     parser = commands.add_parser("list", help="list methods, data, partitions or models", allow_abbrev=False)
     parser.add_argument("kind", choices=KINDS, help="what to list")
     parser.add_argument("name", nargs="?", help="show the options of this one")
+    parser.add_argument(
+        "--input",
+        default="3x32x32",
+        metavar="CxHxW",
+        help="input of `models`, for their cost (default: 3x32x32)",
+    )
+    parser.add_argument("--classes", type=int, default=10, help="classes of `models` (default: 10)")
     parser.set_defaults(function=listing)
 
 
 def listing(args: argparse.Namespace) -> int:
-    registry = KINDS[args.kind]
-    Console().print(_options(registry, args.name) if args.name else _names(registry, args.kind))
+    registry, console = KINDS[args.kind], Console()
+    if args.name:
+        console.print(_options(registry, args.name))
+    elif args.kind == "models":
+        shape = _shape(args.input)
+        console.print(_models(shape, args.classes))
+        console.print(_groups())
+    else:
+        console.print(_names(registry, args.kind))
     return 0
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    try:
+        shape = tuple(int(part) for part in text.lower().split("x"))
+    except ValueError:
+        shape = ()
+    if not shape or min(shape) < 1:
+        raise ConfigError(f"--input: expected sizes such as 3x32x32 or 60, got {text!r}")
+    return shape
+
+
+def _models(shape: tuple[int, ...], classes: int) -> Table:
+    size = "×".join(str(s) for s in shape)
+    table = Table(
+        title=f"models, for inputs of {size} and {classes} classes (MACs: multiply-adds of one sample)"
+    )
+    table.add_column("name", no_wrap=True)
+    for column in ("embedding", "parameters", "of the base", "10⁶ multiply-adds"):
+        table.add_column(column, justify="right")
+    table.add_column("what it is")
+    for row in describe_families(shape, classes):
+        if row.cost is None:
+            table.add_row(row.spec, "", "", "", "", row.note or row.summary)
+            continue
+        cost = row.cost
+        numbers = [
+            str(cost.embedding),
+            f"{cost.parameters:,}",
+            f"{cost.base:,}",
+            f"{cost.multiply_adds / 1e6:.2f}",
+        ]
+        table.add_row(row.spec, *numbers, row.summary)
+    return table
+
+
+def _groups() -> Table:
+    table = Table(title="groups of models")
+    for column in ("name", "members", "rule"):
+        table.add_column(column)
+    for name, group in describe_groups():
+        table.add_row(name, " | ".join(group.members), group.rule)
+    return table
 
 
 def _names(registry: Registry[Any], kind: str) -> Table:
