@@ -73,9 +73,9 @@ def test_cross_correlation_by_hand():
 
 
 def test_similarities_by_hand():
-    """Three embeddings of any length at 0°, 60° and 180°: cosines without diagonal (½, −1), (½, −½), (−1, −½). With
-    temperature 1/log 4, e^{s/temp} = 4^s: own rows ∝ (2, ¼), (2, ½), (¼, ½). The target similarities are
-    0, so (½, ½) each. KL((½,½)‖(a,b)) = −½·log(4ab): ab = (½)/(9/4)², 1/(5/2)², (⅛)/(¾)²."""
+    """Three embeddings of any length at 0°, 60° and 180°: cosines without diagonal (½, −1), (½, −½),
+    (−1, −½). With temperature 1/log 4, e^{s/temp} = 4^s: own rows ∝ (2, ¼), (2, ½), (¼, ½). The target
+    similarities are 0, so (½, ½) each. KL((½,½)‖(a,b)) = −½·log(4ab): ab = ½/(9/4)², 1/(5/2)², ⅛/(¾)²."""
     angle = floats([0, 60, 180]).deg2rad()
     z = torch.stack([angle.cos(), angle.sin()], 1) * floats([[1], [3], [0.1]])
     method = FcclPlus(off_weight=0.0, sim_weight=2.0, sim_temp=1 / math.log(4))
