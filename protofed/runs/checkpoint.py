@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from ..core.client import ClientState
-from ..core.errors import RunError
+from ..core.errors import MessageError, RunError
 from ..core.record import Record, Tree
 from ..engines.store import Store
 from ..ops.trees import put, under
@@ -34,6 +34,7 @@ class Checkpoints:
         self.directory = directory / "checkpoint"
         self._files: dict[str, dict[str, Any]] = {}
         self._clients: dict[str, str] = {}
+        self._last: dict[str, Any] | None = None  # the newest manifest known to be whole
 
     @property
     def manifest(self) -> Path:
@@ -58,7 +59,7 @@ class Checkpoints:
             self._write(file, {**put("kept/", private.kept), **put("mem/", private.mem)})
             self._clients[str(client)] = file
         used = {name, *self._clients.values()}
-        manifest = {
+        manifest: dict[str, Any] = {
             "format": 1,
             "round": round,
             "state": name,
@@ -66,9 +67,11 @@ class Checkpoints:
             "files": {file: self._files[file] for file in sorted(used)},
             **(extra or {}),
         }
-        if self.manifest.exists():
-            write_atomic(self.previous, self.manifest.read_bytes())
+        if self._last is not None:  # not a copy of the file, which may be damaged
+            write_json(self.previous, self._last)
+            used |= set(self._last["files"])
         write_json(self.manifest, manifest)
+        self._last = manifest
         store.changed.clear()
         self._sweep(used)
 
@@ -77,10 +80,10 @@ class Checkpoints:
 
         A damaged newest checkpoint is named in the warning and the one before is taken.
         """
+        if not self.manifest.exists() and not self.previous.exists():
+            raise RunError(f"cannot resume: no checkpoint in {self.directory}")
         problems = []
         for path in (self.manifest, self.previous):
-            if not path.exists():
-                continue
             try:
                 round, state = self._load(path, record, store)
             except RunError as error:
@@ -88,8 +91,7 @@ class Checkpoints:
                 continue
             warning = f"{problems[0]}; going back to the checkpoint of round {round}" if problems else ""
             return round, state, warning
-        reason = "; ".join(problems) if problems else f"no checkpoint in {self.directory}"
-        raise RunError(f"cannot resume: {reason}")
+        raise RunError(f"cannot resume: {'; '.join(problems)}")
 
     def _load(self, path: Path, record: type[Record], store: Store) -> tuple[int, Record]:
         manifest = read_json(path)
@@ -97,13 +99,16 @@ class Checkpoints:
             files, clients = manifest["files"], manifest["clients"]
             state = record.of(self._read(manifest["state"], files))
             states = {int(client): self._read(file, files) for client, file in clients.items()}
-        except (KeyError, TypeError) as error:
-            raise RunError(f"{path} is damaged: {error!r} is missing") from error
+            round = int(manifest["round"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RunError(f"{path} is damaged: it lacks the names of its files or the round") from error
+        except MessageError as error:
+            raise RunError(f"{path} belongs to another method: {error}") from error
         for client, arrays in states.items():
             store.put(client, ClientState(under("kept/", arrays), under("mem/", arrays)))
         store.changed.clear()
-        self._files, self._clients = dict(files), dict(clients)
-        return int(manifest["round"]), state
+        self._files, self._clients, self._last = dict(files), dict(clients), manifest
+        return round, state
 
     def _write(self, name: str, arrays: Tree) -> None:
         data = safetensors.torch.save({key: _plain(tensor) for key, tensor in arrays.items()})
@@ -125,8 +130,6 @@ class Checkpoints:
 
     def _sweep(self, used: set[str]) -> None:
         """Delete files of neither this checkpoint nor the one before."""
-        if self.previous.exists():
-            used = used | set(read_json(self.previous)["files"])
         for path in self.directory.glob("*.safetensors"):
             if path.name not in used:
                 path.unlink()

@@ -1,10 +1,10 @@
 """One run on disk.
 
-    config.json     the resolved configuration: `protofed run config.json` repeats the run
-    metrics.jsonl   one line a round
-    clients.jsonl   per-client accuracy, one line a test
-    checkpoint/     see checkpoint.py
-    summary.json    written at the end
+config.json     the resolved configuration: `protofed run config.json` repeats the run
+metrics.jsonl   one line a round
+clients.jsonl   per-client accuracy, one line a test
+checkpoint/     see checkpoint.py
+summary.json    written at the end
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from ..core.errors import RunError
 from .checkpoint import Checkpoints
-from .files import read_json, write_atomic, write_json
+from .files import finite, read_json, write_atomic, write_json
 
 
 class RunDir:
@@ -35,15 +35,14 @@ class RunDir:
                 f"{path} already holds a run: continue it with `protofed resume {path}`, "
                 "choose another --out, or give --force to start over"
             )
+        run = cls(path)
+        old = [path / name for name in ("metrics.jsonl", "clients.jsonl", "summary.json")]
         try:
             path.mkdir(parents=True, exist_ok=True)
+            for file in [*old, run.checkpoints.manifest, run.checkpoints.previous]:
+                file.unlink(missing_ok=True)
         except OSError as error:
             raise RunError(f"cannot create {path}: {error.strerror or error}") from error
-        run = cls(path)
-        for old in ("metrics.jsonl", "clients.jsonl", "summary.json"):
-            (path / old).unlink(missing_ok=True)
-        for old in (run.checkpoints.manifest, run.checkpoints.previous):
-            old.unlink(missing_ok=True)
         write_json(path / "config.json", config)
         return run
 
@@ -66,7 +65,7 @@ class RunDir:
         """Add a line and flush it to disk."""
         try:
             with open(self.path / name, "a") as file:
-                file.write(json.dumps(record) + "\n")
+                file.write(json.dumps(finite(record)) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,22 @@ def write_atomic(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(part, path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
         raise RunError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def write_json(path: Path, value: Any) -> None:
-    write_atomic(path, (json.dumps(value, indent=2, sort_keys=False) + "\n").encode())
+    write_atomic(path, (json.dumps(finite(value), indent=2) + "\n").encode())
+
+
+def finite(value: Any) -> Any:
+    """NaN and infinities, which JSON does not know, become null."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_json(path: Path) -> Any:
