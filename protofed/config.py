@@ -111,11 +111,14 @@ def read_recipe(path: Path) -> dict[str, Any]:
     """Settings from a TOML file, or from the config.json of an earlier run."""
     try:
         text = path.read_text()
-        return json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"recipe {path}: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"recipe {path}: not valid {path.suffix.lstrip('.').upper()}: {error}") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"recipe {path}: expected a table of settings, got a {type(found).__name__}")
+    return found
 
 
 def setting_names() -> list[str]:
@@ -140,18 +143,25 @@ def _merge(
         if key in ("about", "published"):  # a recipe's own notes
             continue
         if key == "options":
+            if not isinstance(value, Mapping):
+                raise ConfigError(f"options: expected a table of the method's options, got {value!r}")
             options.update(value)
         elif key in sections and isinstance(value, Mapping):
             sections[key].update({k.replace("-", "_"): v for k, v in value.items()})
         elif key in owner:
             sections[owner[key]][key] = value
+        elif key in sections:
+            raise ConfigError(f"{key}: expected a table of settings, got {value!r}")
         elif key in plain:
             top[key] = value
         else:
             raise ConfigError(unknown("setting", given, [*setting_names(), *SECTIONS]))
 
 
-def _preset(method: str, preset: str) -> Any:
+def _preset(method: Any, preset: Any) -> Any:
+    for name, value in (("method", method), ("preset", preset)):
+        if not isinstance(value, str):
+            raise ConfigError(f"{name}: expected a name, got {value!r}")
     presets = methods[method].presets
     if preset not in presets:
         raise ConfigError(f"method {method}: {unknown('preset', preset, presets)}")

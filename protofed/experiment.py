@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,7 +93,7 @@ def build(config: Config) -> Experiment:
     algorithm = config.make_method()
     dataset = load(config.data)
     split = partition(config.partition, dataset, config.clients, config.seed)
-    loader = Loader(dataset, split, _dtype(config), torch.device(config.system.device))
+    loader = Loader(dataset, split, _dtype(config), _device(config))
     choice = assign(config.models, split.clients, dataset.shape, dataset.num_classes)
     groups = [Group(name, make) for name, make in zip(choice.specs, choice.builders)]
     task = make_task(
@@ -117,8 +116,7 @@ def settle_engine(config: Config, task: Task, data: ClientData) -> Config:
     if config.system.engine != "auto":
         return config
     plan = config.rounds
-    participants = plan.sample or max(1, int(plan.participation * (task.clients - plan.newcomers)))
-    choice = choose.choose(task, data, participants)
+    choice = choose.choose(task, data, plan.participants(task.clients))
     log.info("engine %s (%s)", choice.name, choice.reason)
     return replace(config, system=replace(config.system, engine=choice.name))
 
@@ -165,26 +163,8 @@ def make_task(
         public=public,
         class_names=classes,
         dtype=_dtype(config),
-        device=torch.device(config.system.device),
+        device=_device(config),
     )
-
-
-def run(
-    config: Config, out: Path | None, force: bool = False, progress: Progress | None = None
-) -> RunDir | None:
-    """A new run. With `out=None` nothing is written."""
-    experiment = build(config)
-    directory = RunDir.create(out, experiment.config.to_dict(), force) if out else None
-    return _play(experiment, directory, progress)
-
-
-def resume(path: Path, progress: Progress | None = None, warn: Callable[[str], None] | None = None) -> RunDir:
-    """Continue an interrupted run from its last checkpoint."""
-    directory = RunDir.open(path)
-    experiment = reopen(directory, warn)
-    directory.rewind(experiment.federation.round)
-    _play(experiment, directory, progress)
-    return directory
 
 
 def reopen(directory: RunDir, warn: Callable[[str], None] | None = None) -> Experiment:
@@ -216,6 +196,7 @@ def make_federation(config: Config, task: Task, data: ClientData) -> Federation:
     if task.algorithm.needs.pooled:
         data = Pooled(data, task.clients - plan.newcomers)
         plan = replace(plan, newcomers=task.clients - 1, sample=None, participation=1.0, stragglers=0.0)
+    plan.participants(task.clients)  # too many: an error now rather than in the first round
     engine = make_engine(config, task, data)
     return Federation(task, data, engine, plan, config.system.on_failure)
 
@@ -224,14 +205,15 @@ def make_engine(config: Config, task: Task, data: ClientData) -> Engine:
     return choose.make(config.system.engine, task, data, Store(), config.system.workers)
 
 
-def _play(experiment: Experiment, directory: RunDir | None, progress: Progress | None) -> RunDir | None:
+def carry_out(experiment: Experiment, directory: RunDir, progress: Progress | None = None) -> None:
+    """All rounds that are left, and the summary. Lines beyond the last checkpoint are written again."""
+    directory.rewind(experiment.federation.round)
     try:
         experiment.play(directory, progress)
     except BaseException:
         experiment.federation.engine.close()
         raise
     finish(experiment, directory)
-    return directory
 
 
 def _summary(experiment: Experiment, directory: RunDir) -> dict[str, Any]:
@@ -337,12 +319,21 @@ def _public(config: Config, dataset: Dataset) -> LocalData | None:
     count = min(config.public_samples, len(public.x))
     rows = np.sort(numpy_generator(config.seed, "public rows").choice(len(public.x), count, replace=False))
     nobody = Split.__new__(Split)
-    x, y = Loader(public, nobody, _dtype(config), torch.device(config.system.device)).rows(rows)
+    x, y = Loader(public, nobody, _dtype(config), _device(config)).rows(rows)
     return LocalData(x, torch.full_like(y, -1))
 
 
 def _dtype(config: Config) -> torch.dtype:
     return {"float32": torch.float32, "float64": torch.float64}[config.system.dtype]
+
+
+def _device(config: Config) -> torch.device:
+    name = config.system.device
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).split("\n")[0].split(" device type at start")[0]
+        raise ConfigError(f"device {name!r} cannot be used: {reason}; use cpu, or check torch") from error
 
 
 def _per_client(scores: Sequence[Score]) -> dict[str, Any]:

@@ -52,6 +52,8 @@ def command(args: argparse.Namespace) -> int:
         raise RunError(f"{args.run} is not finished; finish it with `protofed resume {args.run}`")
     if args.epochs < 1:
         raise ConfigError(f"--epochs: must be at least 1, got {args.epochs}")
+    if args.samples is not None and args.samples < 1:
+        raise ConfigError(f"--samples: must be at least 1, got {args.samples}")
     experiment = experiments.reopen(directory)
     models = args.models or experiment.task.groups[0].name
     if args.data:

@@ -46,6 +46,8 @@ def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     name = argv[0]
     if not name.startswith("-") and name not in commands.choices:
         raise UsageError(unknown("command", name, commands.choices))
+    if name.startswith("-") and name not in parser._option_string_actions:
+        raise UsageError(f"expected a command first, got {name!r} (see `protofed --help`)")
     parsed, rest = parser.parse_known_args(list(argv))
     if rest:
         raise UsageError(_unknown_argument(rest[0], commands.choices[name]))

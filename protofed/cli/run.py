@@ -21,7 +21,7 @@ from .show import print_run
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
-    target = next((a for a in argv[1:] if not a.startswith("-")), None) if argv[:1] == ["run"] else None
+    target = _find_target(argv[1:]) if argv[:1] == ["run"] else None
     parser = commands.add_parser(
         "run",
         help="run a method or a recipe",
@@ -45,21 +45,22 @@ def run(args: argparse.Namespace) -> int:
     layers = [*_target(args.target), settings_of(args)]
     config = resolve(*layers)
     out = args.out or _default_out(config.method, config.data)
-    with RoundProgress(config, out, args.quiet or args.json) as progress:
-        directory = experiment.run(config, out, args.force, progress)
-    assert directory is not None
-    return _show(directory, args)
+    built = experiment.build(config)
+    return _carry_out(built, RunDir.create(out, built.config.to_dict(), args.force), args)
 
 
 def resume(args: argparse.Namespace) -> int:
     directory = RunDir.open(args.run)
-    config = resolve(directory.config)
     if directory.summary is not None:
         if not (args.quiet or args.json):
             sys.stderr.write(f"{args.run} is finished already\n")
         return _show(directory, args)
-    with RoundProgress(config, args.run, args.quiet or args.json) as progress:
-        experiment.resume(args.run, progress, _warn)
+    return _carry_out(experiment.reopen(directory, _warn), directory, args)
+
+
+def _carry_out(built: experiment.Experiment, directory: RunDir, args: argparse.Namespace) -> int:
+    with RoundProgress(built.config, directory.path, args.quiet or args.json) as progress:
+        experiment.carry_out(built, directory, progress)
     return _show(directory, args)
 
 
@@ -89,6 +90,13 @@ def _target(target: str | None) -> list[dict[str, Any]]:
     if target not in methods:
         raise ConfigError(unknown("method", target, methods) + " (or give the path of a .toml recipe)")
     return [{"method": target}]
+
+
+def _find_target(argv: Sequence[str]) -> str | None:
+    """The method or recipe among arguments that are not parsed yet, wherever it stands."""
+    words = [a for a in argv if not a.startswith("-")]
+    named = [a for a in words if a in methods or Path(a).suffix in (".toml", ".json")]
+    return next(iter([*named, *words]), None)
 
 
 def _method_of(target: str | None) -> str | None:

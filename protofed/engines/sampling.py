@@ -33,6 +33,16 @@ class Rounds:
     allow_zero: bool = option(False, "a straggler may do no epoch at all")
     newcomers: int = option(0, "last clients that stay out of training, for `protofed onboard`", low=0)
 
+    def participants(self, clients: int) -> int:
+        """How many of so many clients take part in a round."""
+        population = clients - self.newcomers
+        count = self.sample or max(1, int(self.participation * population + ROUND_OFF))
+        if count > population:
+            raise ConfigError(
+                f"sample: {count} clients a round, but only {population} take part in training; use fewer"
+            )
+        return count
+
 
 class Drawn(NamedTuple):
     """A participant, its number of epochs, and whether it is a straggler."""
@@ -46,10 +56,7 @@ def draw(
     plan: Rounds, sampling: str, clients: int, epochs: int, seed: int, round: int, size: Callable[[int], int]
 ) -> list[Drawn]:
     """The participants of a round, sorted by client."""
-    population = clients - plan.newcomers
-    count = plan.sample or max(1, int(plan.participation * population + ROUND_OFF))
-    if count > population:
-        raise ConfigError(f"sample: {count} clients a round, but only {population} take part in training")
+    population, count = clients - plan.newcomers, plan.participants(clients)
     generator = torch_generator(seed, round, "participants")
     if count == population:
         chosen = torch.arange(population)
