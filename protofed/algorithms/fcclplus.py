@@ -18,7 +18,8 @@ Departures and choices:
   every public batch. It is computed in eval mode.
 - Standardisation divides by √(variance + 1e-6), variance without Bessel's correction, so equal logits
   give M_uu = 1 and a constant class gives a finite gradient.
-- "Previous round" is the client's last participation; in the first it is the initial model.
+- "Previous round" is the client's last participation; in the first it is the initial model, which
+  clients of one architecture receive from the server: averages need a common start.
 - Local training follows the run's options; preset `original` has Adam 1e-3 and 20 epochs.
 - The paper's public set is not fixed here: any unlabelled data (`--public`).
 """
@@ -31,7 +32,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Phase, Preset, Ran, View, methods
@@ -67,7 +68,8 @@ class State(Record):
 
     logits: Float[Tensor, "N C"]
     similar: Float[Tensor, "P"]
-    weights: Tree
+    weights: Tree  # empty unless the models are averaged
+    joined: Int[Tensor, "K"]  # 1: the client has a model of its own; the others start from the average
 
 
 @methods.register("fcclplus")
@@ -110,7 +112,7 @@ class FcclPlus(Algorithm):
             opts={"": Opt(lr=self.lr_public, kind="adam")},
         )
         return (
-            Leg("ask", up=Knowledge, phases=()),
+            Leg("ask", down=Weights, up=Knowledge, phases=()),
             Leg("public", down=Knowledge, up=Weights, phases=(public,)),
             Leg("local", down=Weights),
         )
@@ -120,24 +122,29 @@ class FcclPlus(Algorithm):
     def init(self, task: Task, turn: Turn) -> State:
         assert task.public is not None, "checked by needs"
         logits = torch.zeros(len(task.public), task.C, dtype=task.dtype, device=task.device)
-        return State(logits, logits.new_zeros(0), {})
+        weights = task.fresh(0) if self._averages(task) else {}
+        joined = torch.zeros(task.clients, dtype=torch.int64, device=task.device)
+        return State(logits, logits.new_zeros(0), weights, joined)
 
     def broadcast(self, state: State, turn: Turn) -> Record:
         if turn.leg == "public":
             return Knowledge(state.logits, state.similar)
-        return Weights(state.weights) if turn.leg == "local" else Nothing()
+        wanted = turn.leg == "local" or not state.joined[turn.client]
+        return Weights(state.weights if wanted else {})
 
     def aggregate(self, state: State, replies: Replies, turn: Turn) -> State:
         average = Average()
         if turn.leg == "ask":
+            joined = state.joined.clone()
             for reply in replies:
                 average.add(reply.up.arrays(), 1, reply.client)
-            return State(**average.result(), weights={})
+                joined[reply.client] = 1
+            return State(**average.result(), weights=state.weights, joined=joined)
         if turn.leg == "local" or not self._averages(turn.task):
             return state
         for reply in replies:
             average.add(reply.up.weights, reply.n, reply.client)
-        return State(state.logits, state.similar, average.result())
+        return State(state.logits, state.similar, average.result(), state.joined)
 
     def _averages(self, task: Task) -> bool:
         return self.average == "auto" and len(task.groups) == 1

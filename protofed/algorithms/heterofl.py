@@ -16,7 +16,8 @@ Departures and choices:
   the width (embedding, head) are shared by all.
 - No Scaler layers, and BatchNorm statistics are averaged like weights, not recomputed ("static").
 - Entries that no client of the round holds keep their value.
-- `clf_local` predicts among the client's own classes (the paper's "local" accuracy).
+- `clf_local` predicts among the client's own classes (the paper's "local" accuracy) and is the main
+  mode: with `mask` a client's test samples were never trained against the other classes.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class HeteroFL(Algorithm):
     weighting: str = option("uniform", "weight of a client in the average", choices=("uniform", "samples"))
 
     paper: ClassVar[str] = "Diao et al., ICLR 2021, arXiv:2010.01264"
-    modes: ClassVar[tuple[str, ...]] = ("clf", "clf_local")
+    modes: ClassVar[tuple[str, ...]] = ("clf_local", "clf")
 
     @property
     def legs(self) -> tuple[Leg, ...]:
