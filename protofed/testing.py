@@ -43,6 +43,7 @@ class Toy:
     method: str
     options: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    tolerance: float = 1e-10  # between engines; Adam needs more, it magnifies rounding
     models: str = "mlp"  # "mlp", "norm" (BatchNorm and dropout), or "mixed" (two architectures)
 
     def build(self, **changes: Any) -> Experiment:
@@ -196,6 +197,19 @@ def counts_its_payload(toy: Toy) -> None:
         assert records[2][way]["params"] >= 0
 
 
+def engines_agree(toy: Toy) -> None:
+    """Every engine gives the sequential engine's numbers: processes to the bit, cohorts to rounding."""
+    reference = toy.build(rounds=3)
+    reference.play(None)
+    for engine, tolerance in (("cohort", toy.tolerance), ("workers", 0.0), ("workers+cohort", toy.tolerance)):
+        other = toy.build(rounds=3, engine=engine, workers=2)
+        try:
+            other.play(None)
+        finally:
+            other.federation.engine.close()
+        assert_close(snapshot(reference), snapshot(other), tolerance)
+
+
 CHECKS: tuple[Callable[[Toy], None], ...] = (
     learns,
     messages_round_trip,
@@ -204,6 +218,7 @@ CHECKS: tuple[Callable[[Toy], None], ...] = (
     survives_a_failing_client,
     ignores_reply_order,
     counts_its_payload,
+    engines_agree,
 )
 
 

@@ -12,7 +12,6 @@ from ..core.net import Net
 from ..ops.losses import ce
 
 
-
 @methods.register("local")
 @dataclass(frozen=True)
 class Local(Algorithm):
