@@ -14,7 +14,7 @@ Departures and readings:
   loop is written. That loop steps an optimiser which holds the parameters of a client's model, so in the
   released code the header never moves; we do not imitate this. Benchmarks shuffle the pairs into
   batches: `server_batch`, `server_epochs`, `shuffle`.
-- The paper tests a client's model as it left local training: mode `own`, here with the client's last
+- The released code tests a client's model as it left local training: mode `own`, the client's last
   header on its base. Mode `clf` has the newest global header instead.
 - The header is trained in eval mode (dropout off); its buffers, if any, stay as they were made.
 """
