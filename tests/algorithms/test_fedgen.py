@@ -18,9 +18,10 @@ from protofed.experiment import make_task
 from protofed.models import assign
 from protofed.testing import CHECKS, Toy
 
+ADAM = 1e-6  # engines differ by more than rounding where Adam divides by vanishing gradients
 VARIANTS = [
-    Toy("fedgen", {"full": True, "S": 5, "d_eps": 4}, models="mixed"),
-    Toy("fedgen", {"untrained": True, "S": 5, "hidden": 6}, {"batch_size": 8}),
+    Toy("fedgen", {"full": True, "S": 5, "d_eps": 4}, models="mixed", tolerance=ADAM),
+    Toy("fedgen", {"untrained": True, "S": 5, "hidden": 6}, {"batch_size": 8}, tolerance=ADAM),
 ]
 
 
