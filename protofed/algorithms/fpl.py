@@ -11,6 +11,10 @@ Departures:
 - L_up sums over the dimensions as the paper's norm does; the released code takes their mean
   (`pull=mean`) and collects prototypes while training in the last epoch (`proto_pass=running`), and a
   class that nobody uploads disappears (`stale=drop`): preset `official`.
+- The default, sums and prototypes after training, can diverge in the first rounds of nets with
+  BatchNorm: their embeddings change scale between training and eval mode while the statistics settle,
+  and the sum over 512 dimensions weighs that heavily. On Digit-5 with ResNet10 it did; either half of
+  `official` cures it.
 - FINCH with three or fewer uploads of a class gives one cluster: then G^c is the class mean.
 - A sample whose class has no prototype adds 0 to both terms and counts in the batch mean.
 """
