@@ -17,7 +17,7 @@ from .config import Config
 from .core.algorithm import Leg
 from .core.client import ClientState, run_leg
 from .core.data import LocalData
-from .core.errors import ConfigError
+from .core.errors import ConfigError, DataError
 from .core.record import Record
 from .core.task import Group, Task, Turn
 from .experiment import Experiment, make_task
@@ -53,6 +53,9 @@ def join(
 ) -> Newcomer:
     """Let a newcomer with these samples join. `client` only names it (and its random numbers)."""
     algorithm = experiment.task.algorithm
+    for part, data in (("training", train), ("test", test)):
+        if not len(data):
+            raise DataError(f"onboard: the newcomer (client {client}) has no {part} samples")
     if algorithm.prototypes(experiment.federation.state) is None:
         raise ConfigError(
             f"{algorithm.name} keeps no global prototypes that a newcomer could use; onboard works for "

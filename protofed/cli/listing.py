@@ -33,11 +33,10 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     parser.add_argument("name", nargs="?", help="show the options of this one")
     parser.add_argument(
         "--input",
-        default="3x32x32",
         metavar="CxHxW",
-        help="input of `models`, for their cost (default: 3x32x32)",
+        help="with `models`: build all of them for inputs such as 3x32x32, and show what they cost",
     )
-    parser.add_argument("--classes", type=int, default=10, help="classes of `models` (default: 10)")
+    parser.add_argument("--classes", type=int, default=10, help="with --input (default: 10)")
     parser.set_defaults(function=listing)
 
 
@@ -46,8 +45,7 @@ def listing(args: argparse.Namespace) -> int:
     if args.name:
         console.print(_options(registry, args.name))
     elif args.kind == "models":
-        shape = _shape(args.input)
-        console.print(_models(shape, args.classes))
+        console.print(_costs(_shape(args.input), args.classes) if args.input else _models())
         console.print(_groups())
     else:
         console.print(_names(registry, args.kind))
@@ -64,7 +62,16 @@ def _shape(text: str) -> tuple[int, ...]:
     return shape
 
 
-def _models(shape: tuple[int, ...], classes: int) -> Table:
+def _models() -> Table:
+    table = Table(title="models (what they cost: --input 3x32x32)")
+    table.add_column("name", no_wrap=True)
+    table.add_column("what it is")
+    for row in describe_families():
+        table.add_row(row.spec, row.summary)
+    return table
+
+
+def _costs(shape: tuple[int, ...], classes: int) -> Table:
     size = "×".join(str(s) for s in shape)
     table = Table(
         title=f"models, for inputs of {size} and {classes} classes (MACs: multiply-adds of one sample)"
