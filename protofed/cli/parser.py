@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
 
 def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     """The command named by `argv` and its parsed arguments; unknown options name their nearest match."""
-    from . import listing, onboard, partition, run, show
+    from . import bench, listing, onboard, partition, run, show
 
     parser = Parser(
         prog="protofed",
@@ -38,7 +38,7 @@ def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     )
     parser.add_argument("--version", action="version", version=f"protofed {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    for module in (run, show, listing, partition, onboard):
+    for module in (run, show, listing, partition, bench, onboard):
         module.add(commands, argv)
     if not argv:
         parser.print_help()
@@ -71,6 +71,7 @@ def add_settings(parser: argparse.ArgumentParser, method: str | None) -> None:
             _add_flag(top, info)
             taken.add(info.name)
     titles = {"train": "local training", "rounds": "rounds and participation", "system": "system"}
+    titles["transport"] = "messages of the Flower engine"
     for name, cls in SECTIONS.items():
         group = parser.add_argument_group(titles[name])
         for info in options_of(cls):

@@ -1,0 +1,110 @@
+"""What we compare with: the same clients, models and batch sizes, in the plainest PyTorch.
+
+`Bare` trains with cross-entropy alone on preloaded tensors: no prototypes, no messages, no server. It is
+a lower bound for any loop that runs one client after the other. `Naive` is what released research code
+does: a DataLoader per client, prototypes looked up and collected sample by sample in Python, a deep copy
+of a model where weights are exchanged.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from ..core.data import LocalData, batch_rows
+from ..core.rng import torch_generator
+from ..core.task import Task
+from ..experiment import Experiment
+
+
+class Loop:
+    """One model per client that took part."""
+
+    def __init__(self, experiment: Experiment):
+        self.experiment = experiment
+        self.task: Task = experiment.task
+        self._models: dict[int, nn.Module] = {}
+
+    def model(self, client: int) -> nn.Module:
+        if client not in self._models:
+            group = self.task.groups[self.task.group_of(client)]
+            self._models[client] = group.build().train()
+        return self._models[client]
+
+    def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
+        opt = self.task.opt
+        if opt.kind == "adam":
+            return torch.optim.Adam(model.parameters(), opt.lr, weight_decay=opt.weight_decay)
+        return torch.optim.SGD(model.parameters(), opt.lr, opt.momentum, weight_decay=opt.weight_decay)
+
+    def round(self, clients: Sequence[int], epochs: int) -> int:
+        """Train these clients; returns the number of samples seen."""
+        return sum(self.client(client, self.experiment.data.train(client), epochs) for client in clients)
+
+    def client(self, client: int, data: LocalData, epochs: int) -> int:
+        raise TypeError("abstract")
+
+
+class Bare(Loop):
+    def client(self, client: int, data: LocalData, epochs: int) -> int:
+        model, seen = self.model(client), 0
+        optimiser = self.optimiser(model)
+        x_all = data.x.contiguous()
+        for rows, _ in batch_rows(len(data), self.task.batch_size, epochs, torch_generator(client)):
+            if len(rows) == 1:
+                continue
+            loss = nn.functional.cross_entropy(model(x_all[rows])[1], data.y[rows])
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            seen += len(rows)
+        return seen
+
+
+class Naive(Loop):
+    """FedProto as research code writes it."""
+
+    def __init__(self, experiment: Experiment):
+        super().__init__(experiment)
+        self.protos: dict[int, Tensor] = {}
+
+    def round(self, clients: Sequence[int], epochs: int) -> int:
+        self._uploads: list[dict[int, Tensor]] = []
+        seen = super().round(clients, epochs)
+        gathered: dict[int, list[Tensor]] = {}
+        for upload in self._uploads:
+            for label, proto in upload.items():
+                gathered.setdefault(label, []).append(proto)
+        self.protos = {label: sum(parts[1:], parts[0]) / len(parts) for label, parts in gathered.items()}
+        return seen
+
+    def client(self, client: int, data: LocalData, epochs: int) -> int:
+        model = copy.deepcopy(self.model(client))
+        optimiser = self.optimiser(model)
+        loader = DataLoader(TensorDataset(data.x.contiguous(), data.y), self.task.batch_size, shuffle=True)
+        distance, seen = nn.MSELoss(), 0
+        collected: dict[int, list[Tensor]] = {}
+        for epoch in range(epochs):
+            for images, labels in loader:
+                if len(images) == 1:
+                    continue
+                optimiser.zero_grad()
+                embedding, logits = model(images)
+                target = embedding.detach().clone()
+                for i, label in enumerate(labels):
+                    if int(label) in self.protos:
+                        target[i] = self.protos[int(label)]
+                loss = nn.functional.cross_entropy(logits, labels) + distance(embedding, target)
+                loss.backward()
+                optimiser.step()
+                seen += len(images)
+                if epoch == epochs - 1:
+                    for i, label in enumerate(labels):
+                        collected.setdefault(int(label), []).append(embedding[i].detach())
+        self._uploads.append({label: sum(zs[1:], zs[0]) / len(zs) for label, zs in collected.items()})
+        self._models[client] = model
+        return seen

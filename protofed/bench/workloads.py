@@ -1,0 +1,136 @@
+"""The four workloads: the settings of the papers, one each.
+
+Real data where PROTOFED_DATA has it, else random images of the same shape and number.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..config import Config, resolve
+from ..core.errors import ConfigError, unknown
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A setting to time. `needs` is the file under PROTOFED_DATA without which data is made up."""
+
+    name: str
+    title: str
+    needs: str
+    settings: Mapping[str, Any]
+    stand_in: Mapping[str, Any]
+    shape: tuple[int, ...]
+    rows: int
+
+
+WORKLOADS = {
+    w.name: w
+    for w in (
+        Workload(
+            "w1",
+            "FedProto's setting: 20 clients, 3-way 100-shot MNIST, small CNN, batch 8",
+            "mnist.npz",
+            {
+                "method": "fedproto",
+                "data": "mnist",
+                "partition": "nway:n=3,stdev=2,k=100",
+                "models": "fp_cnn",
+                "clients": 20,
+                "batch_size": 8,
+            },
+            {"partition": "nway:n=3,stdev=2,k=100"},
+            (1, 28, 28),
+            30_000,
+        ),
+        Workload(
+            "w2",
+            "FedTGP's setting: 20 clients, Fashion-MNIST Dirichlet 0.1, eight CNNs, K=512, batch 10",
+            "fashion_mnist.npz",
+            {
+                "method": "fedtgp",
+                "data": "fashion_mnist",
+                "partition": "dirichlet:beta=0.1",
+                "models": "htcnn8",
+                "clients": 20,
+                "batch_size": 10,
+                "momentum": 0.0,
+            },
+            {},
+            (1, 28, 28),
+            70_000,
+        ),
+        Workload(
+            "w3",
+            "FedPLCC's setting: 5 domains of digits, ResNet10, batch 32",
+            "digit5",
+            {
+                "method": "fedplcc",
+                "data": "digit5",
+                "partition": "domain:per_class=30",
+                "models": "resnet10_plcc",
+                "clients": 5,
+                "batch_size": 32,
+                "momentum": 0.9,
+            },
+            {"partition": "iid", "data_rows": 2_000},
+            (3, 32, 32),
+            2_000,
+        ),
+        Workload(
+            "w4",
+            "ProtoMargin's setting: 1,000 MNIST clients, 10 a round, 20 local epochs, two-convolution CNN",
+            "mnist.npz",
+            {
+                "method": "fedproto_margin",
+                "data": "mnist",
+                "partition": "power_law",
+                "models": "margin_cnn",
+                "clients": 1000,
+                "sample": 10,
+                "epochs": 20,
+                "batch_size": 10,
+                "momentum": 0.0,
+            },
+            {"partition": "iid"},
+            (1, 28, 28),
+            60_000,
+        ),
+    )
+}
+
+
+def workload_config(name: str, folder: Path, small: bool = False, **changes: Any) -> tuple[Config, str]:
+    """The configuration of a workload and a word about its data; `small` shrinks it for a trial."""
+    if name not in WORKLOADS:
+        raise ConfigError(unknown("workload", name, WORKLOADS))
+    work = WORKLOADS[name]
+    settings: dict[str, Any] = {**work.settings, "rounds": 1_000_000, "eval_every": 1_000_000}
+    about = "real data"
+    if not (Path(os.environ.get("PROTOFED_DATA", "")) / work.needs).exists() or small:
+        rows = 1_200 if small else work.rows
+        stand_in = {k: v for k, v in work.stand_in.items() if k != "data_rows"}
+        settings |= {"data": f"npz:{_made_up(work, rows, folder)}", **stand_in}
+        about = "random images of the same shape"
+    if small:
+        settings |= {"clients": 4, "partition": "iid", "epochs": 1}
+        settings |= {"sample": 2} if "sample" in settings else {}
+    return resolve(settings, changes), about
+
+
+def _made_up(work: Workload, rows: int, folder: Path) -> Path:
+    path = folder / f"{work.name}-{rows}.npz"
+    if not path.exists():
+        rng = np.random.default_rng(0)
+        side = (*work.shape[1:], work.shape[0]) if work.shape[0] > 1 else work.shape[1:]
+        x = rng.integers(0, 256, (rows, *side), dtype=np.uint8)
+        y = rng.permutation(np.arange(rows) % 10).astype(np.int64)
+        cut = rows - rows // 6
+        np.savez(path, x_train=x[:cut], y_train=y[:cut], x_test=x[cut:], y_test=y[cut:])
+    return path
