@@ -27,13 +27,11 @@ Columns = dict[str, tuple[Tensor, dict[str, Any]]]
 
 
 class Maps(NamedTuple):
-    """Three maps [B, H, W], and the largest values that the entropies can have."""
+    """All [B, H, W]."""
 
     classes: Tensor
-    softmax: Tensor  # H_S
-    features: Tensor  # H_E
-    softmax_limit: float  # log C
-    features_limit: float  # log D
+    softmax: Tensor  # H_S, at most log C
+    features: Tensor  # H_E, at most log D
 
 
 @torch.no_grad()
@@ -43,8 +41,7 @@ def entropy_maps(net: Net, x: Tensor) -> Maps:
     if logits.ndim != 4:
         raise ConfigError(f"entropy maps need a segmentation model, got logits of shape {list(logits.shape)}")
     size = (logits.shape[2], logits.shape[3])
-    limits = math.log(logits.shape[1]), math.log(z.shape[1])
-    return Maps(logits.argmax(1), entropy_softmax(logits), entropy_features(z, size), *limits)
+    return Maps(logits.argmax(1), entropy_softmax(logits), entropy_features(z, size))
 
 
 def draw_maps(net: Net, x: Tensor, path: str | Path, y: Tensor | None = None) -> Path:
@@ -66,14 +63,14 @@ def draw_maps(net: Net, x: Tensor, path: str | Path, y: Tensor | None = None) ->
 
 
 def _columns(x: Tensor, y: Tensor | None, maps: Maps) -> Columns:
-    """Title → (pictures [B, …], how to show them). Scales are fixed, so that runs compare."""
+    """Title → (pictures [B, …], how to show them). All images of a column have one scale."""
     palette = {"cmap": "tab20", "vmin": 0, "vmax": COLOURS - 1, "interpolation": "nearest"}
     shown: Columns = {"image": (_picture(x), {"cmap": "gray"})}
     if y is not None:
         shown["truth"] = ((y % COLOURS).double().where(y >= 0, math.nan), palette)
     shown["prediction"] = (maps.classes % COLOURS, palette)
-    shown["softmax entropy"] = (maps.softmax, {"vmin": 0, "vmax": maps.softmax_limit})
-    shown["feature entropy"] = (maps.features, {"vmin": 0, "vmax": maps.features_limit})
+    for title, entropy in (("softmax entropy", maps.softmax), ("feature entropy", maps.features)):
+        shown[title] = (entropy, {"vmin": float(entropy.min()), "vmax": float(entropy.max())})
     return shown
 
 
