@@ -19,6 +19,7 @@ from .core.errors import ConfigError, unknown
 from .core.options import build, option, options_of
 from .engines.choose import NAMES as ENGINES
 from .engines.sampling import Rounds
+from .engines.transport import Transport
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Config:
     train: Train = field(default_factory=Train)
     rounds: Rounds = field(default_factory=Rounds)
     system: System = field(default_factory=System)
+    transport: Transport = field(default_factory=Transport)
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -84,7 +86,7 @@ class Config:
         return build(cls, {**preset.options, **self.options}, f"method {self.method}")
 
 
-SECTIONS: dict[str, type] = {"train": Train, "rounds": Rounds, "system": System}
+SECTIONS: dict[str, type] = {"train": Train, "rounds": Rounds, "system": System, "transport": Transport}
 
 
 def resolve(*layers: Mapping[str, Any]) -> Config:

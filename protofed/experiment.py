@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from . import algorithms as _registers_all_methods  # noqa: F401
 from .config import Config, Train, resolve
 from .core.algorithm import Algorithm, Needs
 from .core.data import ClientData, LocalData
-from .core.errors import ConfigError, RunError
+from .core.errors import ConfigError, EngineError, RunError
 from .core.optim import Opt
 from .core.rng import numpy_generator
 from .core.task import Group, Task
@@ -202,7 +203,17 @@ def make_federation(config: Config, task: Task, data: ClientData) -> Federation:
 
 
 def make_engine(config: Config, task: Task, data: ClientData) -> Engine:
+    if config.system.engine == "flower":
+        return _flower(config, task, data)
     return choose.make(config.system.engine, task, data, Store(), config.system.workers)
+
+
+def _flower(config: Config, task: Task, data: ClientData) -> Engine:
+    if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("ray") is None:
+        raise EngineError("engine flower needs Flower: pip install 'protofed[flower]'")
+    from .flower.simulation import simulated
+
+    return simulated(task, data, Store(), config.transport, config.system.workers)
 
 
 def carry_out(experiment: Experiment, directory: RunDir, progress: Progress | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ..core.algorithm import Leg
 from ..core.client import Outcome
@@ -48,6 +48,10 @@ class Engine(ABC):
     @abstractmethod
     def evaluate(self, jobs: Sequence[Job]) -> Iterator[Score]:
         """Test."""
+
+    def notes(self) -> dict[str, Any]:
+        """What the engine adds to the record of the round that it just carried out."""
+        return {}
 
     def close(self) -> None:
         """Free what the engine holds (processes, connections)."""

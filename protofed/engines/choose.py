@@ -23,7 +23,7 @@ from .stacked import can_stack
 from .store import Store
 from .workers import Workers
 
-NAMES = ("auto", "sequential", "cohort", "workers", "workers+cohort")
+NAMES = ("auto", "sequential", "cohort", "workers", "workers+cohort", "flower")
 SMALL_MODEL = 100_000  # parameters
 FEW_CLIENTS = 4
 LITTLE_WORK = 5e7  # samples × epochs × parameters in a round, under which processes are not worth it

@@ -81,6 +81,7 @@ class Federation:
             "down": _counts(tally.down),
             "samples": sum(w.samples for w in tally.works),
             "seconds": time.perf_counter() - started,
+            **self.engine.notes(),
         }
 
     def evaluate(self, clients: Sequence[int]) -> list[Score]:

@@ -1,0 +1,1 @@
+"""Federations on real machines, over Flower: preparing, starting and watching them."""

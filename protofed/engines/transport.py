@@ -1,0 +1,21 @@
+"""How messages travel on the Flower engine and in deployments: time, quorum, limits, precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..core.options import option
+
+
+@dataclass(frozen=True)
+class Transport:
+    """Settings of the Flower engine; the other engines ignore them."""
+
+    round_timeout: float = option(600.0, "flower: seconds to wait for the replies of a leg", above=0)
+    min_clients: int = option(1, "flower: fewest accepted replies for a leg to count", low=1)
+    too_few: str = option("repeat", "flower: a leg with too few replies", choices=("repeat", "skip"))
+    repeats: int = option(2, "flower: how often such a leg is repeated before it is skipped", low=0)
+    max_norm: float = option(1e6, "flower: largest Euclidean norm of one uploaded array", above=0)
+    upload: str = option(
+        "full", "flower: precision of uploads; fp16 and int8 lose some", choices=("full", "fp16", "int8")
+    )

@@ -1,0 +1,14 @@
+"""Methods over Flower (extra `protofed[flower]`): the same method files, the same numbers.
+
+packing.py      named tensors ↔ few flat arrays, with fp16 and int8
+packet.py       one message: meta data and tensors
+codec.py        packets ↔ Flower's records
+checks.py       what the server asks of an upload
+vault.py        a client's state on its own disk, committed round by round
+respond.py      a client's answer to one packet
+engine.py       the engine: jobs → exchange → outcomes, with a quorum
+link.py         exchange over a Flower grid
+simulation.py   Flower's simulation engine as a link
+
+Only codec.py, link.py and simulation.py import flwr.
+"""

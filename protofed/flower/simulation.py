@@ -1,0 +1,224 @@
+"""Flower's simulation engine as a link: one virtual node per client, Ray actors that do the work.
+
+Flower wants to own the main loop; here the common round loop owns it. So the simulation runs in a thread
+whose server app only hands over its grid and waits for the end. Ray pickles what it moves between the
+processes of this machine, as Python's own multiprocessing does; the task is written once, to a directory
+that only this user can read. Between machines (protofed.deploy) nothing is pickled.
+
+A node acts for the client that the packet names; states lie in vaults on the shared disk. If an actor
+dies, Flower 1.41 puts the dead actor back into its pool and every later round fails: the engine then
+stops with the reason, and `protofed resume` goes on from the checkpoint.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import logging
+import os
+import queue
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..core.data import ClientData
+from ..core.errors import EngineError
+from ..core.task import Task
+from ..engines.store import Store
+from ..engines.transport import Transport
+from .engine import Flower
+from .packet import Exchanged, Packet
+from .respond import Desk, respond
+from .vault import Vault
+
+START_SECONDS = 180  # Ray needs 10 to 30 s, more on a busy machine
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_DISABLE_MEMORY_MONITOR": "1",
+}
+
+
+def simulated(
+    task: Task, data: ClientData, store: Store, transport: Transport, workers: int | None = None
+) -> Flower:
+    """The engine of `--engine flower`."""
+    runtime = Runtime(task.clients, workers)
+    return on_runtime(runtime, task, data, store, transport, SimulationLink(runtime, task, data))
+
+
+def on_runtime(
+    runtime: Runtime,
+    task: Task,
+    data: ClientData,
+    store: Store,
+    transport: Transport,
+    link: SimulationLink,
+) -> Flower:
+    """An engine on a simulation that may serve several, one after the other."""
+    return Flower(task, data, store, link, transport, link.name, shared_disk=runtime.root / "vaults")
+
+
+class Runtime:
+    """Flower's simulation in a thread of this process; started when it is first needed."""
+
+    def __init__(self, nodes: int, workers: int | None = None):
+        self.nodes = nodes
+        self.workers = workers or len(os.sched_getaffinity(0))
+        self.root = Path(tempfile.mkdtemp(prefix="protofed-flower-"))
+        self._thread: threading.Thread | None = None
+        self._grid: Any = None
+        self._ids: list[int] = []
+        self._stop = threading.Event()
+        self._problem: BaseException | None = None
+
+    def grid(self) -> Any:
+        """The grid of the running simulation."""
+        if self._thread is None:
+            self._start()
+        if self._thread is None or not self._thread.is_alive():
+            raise EngineError(f"Flower's simulation has ended: {self._problem or 'no reason given'}")
+        return self._grid
+
+    def ids(self) -> dict[int, int]:
+        """Node of each client. Ids are random, and any node can act for any client: sorted order."""
+        if len(self._ids) < self.nodes:
+            self._ids = sorted(self.grid().get_node_ids())
+        return dict(enumerate(self._ids))
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=60)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def _start(self) -> None:
+        for name, value in QUIET.items():
+            os.environ.setdefault(name, value)
+        importlib.import_module("flwr.simulation")  # before the thread does: Flower's imports are circular
+        grids: queue.Queue[Any] = queue.Queue()
+        self._thread = threading.Thread(target=self._simulate, args=(grids,), daemon=True)
+        self._thread.start()
+        for _ in range(START_SECONDS):
+            try:
+                self._grid = grids.get(timeout=1)
+                return
+            except queue.Empty:
+                if not self._thread.is_alive():
+                    raise EngineError(
+                        f"Flower's simulation did not start: {self._problem}"
+                    ) from self._problem
+        raise EngineError(f"Flower's simulation did not start within {START_SECONDS} s")
+
+    def _simulate(self, grids: queue.Queue[Any]) -> None:
+        try:
+            from flwr.simulation import run_simulation
+
+            for name in ("flwr", "ray"):
+                logging.getLogger(name).setLevel(logging.ERROR)
+            run_simulation(
+                _server_app(grids, self._stop),
+                _client_app(str(self.root)),
+                self.nodes,
+                backend_config={
+                    "init_args": {"num_cpus": self.workers, "log_to_driver": False},
+                    "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+                },
+            )
+        except BaseException as error:  # reported by the next exchange
+            self._problem = error
+
+
+class SimulationLink:
+    """One task on a runtime. The packets name the file from which actors read the task."""
+
+    def __init__(self, runtime: Runtime, task: Task, data: ClientData, name: str = "simulation"):
+        self.runtime = runtime
+        self.name = name
+        self.task = task
+        self.data = data
+
+    def exchange(self, packets: Mapping[int, Packet], timeout: float) -> Exchanged:
+        from .link import GridLink
+
+        grid = self.runtime.grid()
+        file = self._file()
+        named = {c: packet._replace(meta={**packet.meta, "task": file}) for c, packet in packets.items()}
+        return GridLink(grid, self.runtime.ids).exchange(named, timeout)
+
+    def close(self) -> None:
+        self.runtime.close()
+
+    def _file(self) -> str:
+        from ray import cloudpickle
+
+        path = self.runtime.root / f"task-{self.name}.pickle"
+        if not path.exists():
+            fresh = dataclasses.replace(self.task)  # without the modules that it built for itself
+            path.write_bytes(cloudpickle.dumps((fresh, self.data)))  # type: ignore[no-untyped-call]
+        return path.name
+
+
+def _server_app(grids: queue.Queue[Any], stop: threading.Event) -> Any:
+    from flwr.serverapp import ServerApp
+
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Any, context: Any) -> None:
+        grids.put(grid)
+        stop.wait()
+
+    return app
+
+
+def _client_app(root: str) -> Any:
+    """An app small enough to travel with every message: it opens the task by its path."""
+    from flwr.clientapp import ClientApp
+
+    app = ClientApp()
+
+    def act(message: Any, context: Any) -> Any:
+        from protofed.flower.simulation import answer
+
+        return answer(message, Path(root))
+
+    app.train()(act)
+    app.evaluate()(act)
+    return app
+
+
+# in a Ray actor
+
+
+def answer(message: Any, root: Path) -> Any:
+    """One message, for the client that it names."""
+    from flwr.app import Message
+
+    from .codec import decode, encode
+
+    packet = decode(message.content)
+    task, data = _open(root / str(packet.meta["task"]))
+    client = int(packet.meta["client"])
+    vault = Vault(root / "vaults", str(packet.meta["experiment"]), str(client))
+    desk = Desk(
+        task, client, lambda: data.train(client), lambda: data.test(client), vault, keep_replies=False
+    )
+    return Message(encode(respond(desk, packet)), reply_to=message)
+
+
+@lru_cache(maxsize=1)
+def _open(path: Path) -> tuple[Task, ClientData]:
+    import pickle
+
+    import torch
+
+    torch.set_num_threads(1)
+    task, data = pickle.loads(path.read_bytes())
+    return task, data

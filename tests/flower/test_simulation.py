@@ -1,0 +1,74 @@
+"""`--engine flower`: real Ray actors, one simulation for all cases."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from test_every_method import GENTLE, assert_same
+
+from protofed.core.algorithm import methods
+from protofed.engines.store import Store
+from protofed.engines.transport import Transport
+from protofed.flower.simulation import Runtime, SimulationLink, on_runtime
+from protofed.testing import COUNTS, Toy
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'protofed[flower]'")
+pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray's and Flower's own code
+SOME = ("fedproto", "fcclplus")  # kept models; three legs and public data
+
+
+@pytest.fixture(scope="module")
+def runtime():
+    runtime = Runtime(len(COUNTS), workers=2)
+    yield runtime
+    runtime.close()
+
+
+def simulate(runtime, case, name):
+    flower = case.build()
+    federation = flower.federation
+    link = SimulationLink(runtime, flower.task, federation.data, name)
+    federation.engine = on_runtime(runtime, flower.task, federation.data, Store(), Transport(), link)
+    return flower
+
+
+@pytest.mark.parametrize(
+    "method", [m if m in SOME else pytest.param(m, marks=pytest.mark.slow) for m in methods]
+)
+def test_simulation_equals_sequential(method, runtime):
+    case = Toy(method, GENTLE.get(method, {}), models="norm")
+    plain, flower = case.build(), simulate(runtime, case, f"equal-{method}")
+    expected, got = plain.play(None), flower.play(None)
+    assert_same(plain, flower)
+    assert [r["acc"] for r in got] == [r["acc"] for r in expected]
+    assert all(r["wire"]["up"] > r["up"]["bytes"] for r in got if r["up"]["bytes"])
+    store = flower.federation.engine.store
+    assert sorted(store) == sorted(plain.federation.engine.store)
+
+
+def test_a_state_that_was_restored_goes_on(runtime):
+    """Two rounds elsewhere, the states carried over, then one round here: as three rounds at once."""
+    case = Toy("fedproto", models="mixed")
+    plain, flower = case.build(), simulate(runtime, case, "restored")
+    plain.play(None)
+    before = case.build(rounds=2)
+    before.play(None)
+    federation = flower.federation
+    for client in before.federation.engine.store:
+        federation.engine.store.put(client, before.federation.engine.store.get(client))
+    federation.round, federation.state = 2, before.federation.state
+    flower.play(None)
+    assert_same(plain, flower)
+
+
+@pytest.mark.slow
+def test_command_line(tmp_path):
+    """`protofed run --engine flower` gives the summary of `--engine sequential`, and ends by itself."""
+    found = {}
+    for engine in ("sequential", "flower"):
+        command = [sys.executable, "-m", "protofed.cli.main", "run", "fedproto", "--json", "--rounds", "2"]
+        command += ["--clients", "4", "--engine", engine, "--out", str(tmp_path / engine)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+        found[engine] = json.loads(done.stdout)
+    assert found["flower"]["last"] == found["sequential"]["last"]
