@@ -84,7 +84,8 @@ class Template(Algorithm):
     def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
         z, logits = net(batch.x)
         pull = (z - view["protos"][batch.y]).square().mean(1) * view["known"][batch.y]
-        return ce(logits, batch.y) + self.lam * pull.mean()
+        total: Tensor = ce(logits, batch.y) + self.lam * pull.mean()
+        return total
 
     def upload(
         self, net: Net, data: LocalData, down: Message, mem: Tree, ran: Ran, turn: Turn

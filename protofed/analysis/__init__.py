@@ -1,0 +1,1 @@
+"""What can be said about a run after it: measures, and advice from FedProto's convergence theory."""

@@ -1,0 +1,113 @@
+"""`protofed advise RUN`: what FedProto's convergence theory says about η, λ and the number of rounds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from .. import experiment as experiments
+from ..analysis.advise import Advice, advise
+from ..core.errors import ConfigError
+from ..runs.directory import RunDir
+
+
+def add(commands: Any, argv: Sequence[str]) -> None:
+    parser = commands.add_parser(
+        "advise",
+        help="bounds on learning rate, λ and rounds from FedProto's theory",
+        description="Estimates the constants of FedProto's convergence theorems from a short trace of plain "
+        "SGD at some clients, and prints the bounds of Corollary 1 and Theorem 2.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory of a fedproto run")
+    parser.add_argument("--clients", type=int, default=5, help="clients that are traced (default: 5)")
+    parser.add_argument("--steps", type=int, default=10, help="SGD steps of a trace (default: 10)")
+    parser.add_argument("--eps", type=float, default=1.0, help="ε, target of the mean squared gradient norm")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(function=command)
+
+
+def command(args: argparse.Namespace) -> int:
+    if args.steps < 2:
+        raise ConfigError(f"--steps: must be at least 2, got {args.steps}")
+    experiment = experiments.reopen(RunDir.open(args.run))
+    clients = list(experiment.active)[: max(1, args.clients)]
+    found = advise(experiment, clients, args.steps, args.eps)
+    experiment.federation.engine.close()
+    if args.json:
+        sys.stdout.write(json.dumps([asdict(one) for one in found]) + "\n")
+        return 0
+    console = Console()
+    console.print(_table(found))
+    for line in _words(found, experiment.task.opt.lr, experiment.task.algorithm.lam, args.eps):  # type: ignore[attr-defined]
+        console.print(line, highlight=False)
+    return 0
+
+
+def _table(found: list[Advice]) -> Table:
+    table = Table(title="FedProto's constants, estimated from traces, and the bounds that follow")
+    table.add_column("client")
+    for column in (
+        "L1",
+        "L2",
+        "σ²",
+        "G",
+        "η <  (Cor. 1)",
+        "λ <  (Cor. 1)",
+        "η <  (Thm 2)",
+        "λ <  (Thm 2)",
+        "rounds T",
+    ):
+        table.add_column(column, justify="right")
+    for one in found:
+        c, t = one.constants, one.theorem2
+        values = (one.eta_corollary1, one.lam_corollary1, t.eta_bound, t.lam_bound, t.rounds)
+        table.add_row(
+            str(c.client), *(f"{v:.3g}" for v in (c.L1, c.L2, c.sigma2, c.G)), *(_number(v) for v in values)
+        )
+    return table
+
+
+def _words(found: list[Advice], eta: float, lam: float, eps: float) -> list[str]:
+    lines = [
+        "These are estimates: a trace gives lower bounds of L1, L2, σ² and G, so the true limits are tighter."
+    ]
+    etas = [one.theorem2.eta_bound for one in found]
+    lams = [one.theorem2.lam_bound for one in found]
+    smallest_lam = min(lams)
+    if any(e is None for e in etas):
+        lines.append(
+            f"For ε={eps:g} and λ={lam:g} some clients have no admissible η: λ·L2·G is not below ε. Lower λ "
+            f"under {smallest_lam:.3g}, or ask for a larger ε with --eps."
+        )
+    else:
+        allowed = min(e for e in etas if e is not None)
+        verdict = "within" if eta < allowed else "above"
+        lines.append(f"The run's η={eta:g} is {verdict} the smallest bound of Theorem 2, {allowed:.3g}.")
+        if eta >= allowed:
+            lines.append(f"Use --lr below {allowed:.3g}, or a larger ε.")
+        rounds = [one.theorem2.rounds for one in found]
+        if all(r is not None for r in rounds):
+            most = math.ceil(max(r for r in rounds if r is not None))
+            lines.append(
+                f"Then {most} rounds bring every client's mean squared gradient norm below ε={eps:g}."
+            )
+    if any(one.eta_corollary1 is None for one in found):
+        lines.append(
+            "Corollary 1 (a decrease in every round) cannot be met by some clients at this point: their "
+            "gradients are small against λ·L2·E·G. A smaller λ or fewer local steps would meet it."
+        )
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3g}"

@@ -1,0 +1,89 @@
+"""Constants from traces, and the advice that follows."""
+
+import math
+
+import pytest
+import torch
+
+from protofed.analysis.advise import advise, trace
+from protofed.cli.main import main
+from protofed.core.errors import ConfigError
+from protofed.testing import Toy
+
+
+@pytest.fixture
+def played():
+    experiment = Toy("fedproto", {"lam": 0.01}).build(rounds=3, momentum=0.0)
+    experiment.play(None)
+    return experiment
+
+
+def test_one_step_gives_the_ratios_of_that_step(played):
+    """With two iterates L1 is ‖∇L(w₁) − ∇L(w₀)‖/‖w₁ − w₀‖ and w₁ − w₀ = −η g, computed here apart."""
+    found = trace(played, 0, 1)
+    task = played.task
+    net = task.live(0)
+    from protofed.core.client import assemble
+    from protofed.core.data import Batch, batch_rows
+    from protofed.core.task import Turn
+
+    turn = Turn(task, played.federation.round + 1, "advise", 0)
+    down = task.algorithm.broadcast(played.federation.state, turn)
+    state = played.federation.engine.store.get(0)
+    data = played.data.train(0)
+    view = task.algorithm.prepare(net, data, down, state.mem, turn)
+    net.install(assemble(task, turn, state, down))
+    names = task.names(0).parameters
+    params = [net.named()[n].requires_grad_() for n in names]
+
+    def gradient(rows):
+        batch = Batch(data.x[rows], data.y[rows], rows, torch.ones(()), {})
+        loss = task.algorithm.loss(net, batch, view)[0]
+        return torch.cat([g.flatten() for g in torch.autograd.grad(loss, params)])
+
+    everything = torch.arange(len(data))
+    before = gradient(everything)
+    rows, _ = next(batch_rows(len(data), task.batch_size, 1, turn.generator("trace")))
+    step = gradient(rows)
+    with torch.no_grad():
+        start = 0
+        for p in params:
+            p -= task.opt.lr * step[start : start + p.numel()].view_as(p)
+            start += p.numel()
+    after = gradient(everything)
+    assert math.isclose(found.L1, float((after - before).norm() / (task.opt.lr * step).norm()), rel_tol=1e-6)
+    assert math.isclose(found.first_grad_sq, float(before.square().sum()), rel_tol=1e-9)
+    assert found.iterations == 2 * math.ceil(16 / 4)  # two epochs of 16 samples in batches of 4
+
+
+def test_more_steps_can_only_raise_the_estimates(played):
+    short, long = trace(played, 1, 2), trace(played, 1, 8)
+    for name in ("L1", "L2", "sigma2", "G"):
+        assert getattr(long, name) >= getattr(short, name) > 0
+
+
+def test_a_large_lambda_leaves_no_learning_rate():
+    experiment = Toy("fedproto", {"lam": 50.0}).build(rounds=1, momentum=0.0, lr=0.001)
+    experiment.play(None)
+    one = advise(experiment, [0], 4, eps=0.5)[0]
+    assert one.theorem2.eta_bound is None
+    assert one.theorem2.lam_bound < 50
+    assert one.theorem2.rounds is None
+
+
+def test_other_methods_and_bad_targets_are_refused(played):
+    other = Toy("local").build(rounds=1)
+    with pytest.raises(ConfigError, match="theory is FedProto's"):
+        advise(other, [0], 3, 1.0)
+    with pytest.raises(ConfigError, match="eps must be greater than 0"):
+        advise(played, [0], 3, 0.0)
+
+
+def test_the_command_says_that_these_are_estimates(tmp_path, capsys):
+    run = str(tmp_path / "run")
+    settings = ["--models", "mlp:dim=16", "--rounds", "2", "--clients", "6", "--lam", "0.01"]
+    assert main(["run", "fedproto", "--out", run, "--quiet", "--engine", "sequential", *settings]) == 0
+    assert main(["advise", run, "--clients", "2", "--steps", "3", "--eps", "5"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "These are estimates" in text
+    assert "rounds T" in text
