@@ -54,6 +54,13 @@ def says(labels: list[list[int]], classes: int = 3) -> Tensor:
     return nn.functional.one_hot(torch.tensor([labels]), classes).movedim(-1, 1).to(torch.float64)
 
 
+def handing_on() -> Model:
+    """Embedding and logits are the input."""
+    base = nn.Conv2d(3, 3, 1, bias=False)
+    nn.init.eye_(base.weight.data[:, :, 0, 0])
+    return Model(base, nn.Identity())
+
+
 def test_dense_scores_by_hand() -> None:
     """Client 0: truth (0,0 / 1,void), guess (0,1 / 1,2): 2 of 3 right. Client 1: truth all 1, guess
     (1,1 / 1,0): 3 of 4. Together class 0 has TP 1, FN 1, FP 1: 1/3; class 1 TP 4, FN 1, FP 1: 4/6;
@@ -64,7 +71,7 @@ def test_dense_scores_by_hand() -> None:
         (says([[0, 1], [1, 2]]), torch.tensor([[[0, 0], [1, -1]]])),
         (says([[1, 1], [1, 0]]), torch.tensor([[[1, 1], [1, 1]]])),
     ]
-    clients = [Client(Model(nn.Identity(), nn.Identity()), pair, pair) for pair in pairs]
+    clients = [Client(handing_on(), pair, pair) for pair in pairs]
     got = federate(clients, "local", classes=3, rounds=1, epochs=0, dtype="float64").metrics[-1]
     assert got["miou"]["clf"] == pytest.approx(50)
     assert got["acc"]["clf"]["pooled"] == pytest.approx(500 / 7)
@@ -77,7 +84,7 @@ def test_void_masks_are_no_test_samples() -> None:
     """A client whose test pixels are all void is left out; the other has 4 of 4."""
     sure = (says([[1, 1], [1, 1]]), torch.tensor([[[1, 1], [1, 1]]]))
     void = (says([[1, 1], [1, 1]]), torch.full((1, 2, 2), -1))
-    clients = [Client(Model(nn.Identity(), nn.Identity()), sure, test) for test in (sure, void)]
+    clients = [Client(handing_on(), sure, test) for test in (sure, void)]
     got = federate(clients, "local", classes=3, rounds=1, epochs=0, dtype="float64").metrics[-1]
     assert got["tested_clients"] == 1
     assert got["acc"]["clf"]["mean"] == 100
