@@ -348,6 +348,6 @@ def _device(config: Config) -> torch.device:
 
 
 def _per_client(scores: Sequence[Score]) -> dict[str, Any]:
-    modes = scores[0].correct if scores else {}
+    modes = next((s.correct for s in scores if s.n), {})
     acc = {m: [100.0 * s.correct[m] / s.n if s.n else None for s in scores] for m in modes}
     return {"clients": [s.client for s in scores], "acc": acc}

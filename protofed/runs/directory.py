@@ -50,6 +50,7 @@ class RunDir:
     def open(cls, path: Path) -> RunDir:
         if not (path / "config.json").exists():
             raise RunError(f"{path} is not a run directory: it has no config.json")
+        read_json(path / "config.json")  # a damaged one shows now
         return cls(path)
 
     @property

@@ -146,7 +146,7 @@ def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
     run_with(tmp_path, 1)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(RunError, match=r"config\.json cannot be read"):
-        _ = RunDir.open(tmp_path).config
+        RunDir.open(tmp_path)
 
 
 def test_after_force_the_sweep_removes_the_old_runs_states(tmp_path: Path) -> None:
