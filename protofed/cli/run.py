@@ -42,7 +42,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    layers = [*_target(args.target), settings_of(args)]
+    layers = [*target_layers(args.target), settings_of(args)]
     config = resolve(*layers)
     out = args.out or _default_out(config.method, config.data)
     built = experiment.build(config)
@@ -81,7 +81,7 @@ def _show(directory: RunDir, args: argparse.Namespace) -> int:
     return 0
 
 
-def _target(target: str | None) -> list[dict[str, Any]]:
+def target_layers(target: str | None) -> list[dict[str, Any]]:
     if target is None:
         return []
     path = Path(target)

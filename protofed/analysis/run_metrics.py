@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -33,16 +32,14 @@ from ..core.net import BoundNet
 from ..core.record import Tree
 from ..core.rng import numpy_generator, torch_generator
 from ..core.task import Turn
+from ..experiment import Experiment
+from ..metrics.analysis import amm, ffd, mmd
 from ..models.flops import multiply_adds
 from ..ops.losses import ce
 from ..ops.prototypes import class_means, class_sums, features, means, owned
 from ..ops.trees import flat
-from .analysis import amm, ffd, mmd
 
-if TYPE_CHECKING:
-    from ..experiment import Experiment
-
-NetOf = Callable[["Experiment", int], BoundNet]
+NetOf = Callable[[Experiment, int], BoundNet]
 
 
 # models

@@ -10,14 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from protofed.config import resolve
-from protofed.core.data import LocalData
-from protofed.core.errors import ConfigError
-from protofed.core.task import Group
-from protofed.data.federated import OwnData
-from protofed.experiment import Experiment, make_federation, make_task
-from protofed.metrics import analysis
-from protofed.metrics.run_metrics import (
+from protofed.analysis.run_metrics import (
     aggregate_mean_margin,
     aggregate_prototypes,
     evaluated_net,
@@ -30,6 +23,13 @@ from protofed.metrics.run_metrics import (
     round_flops,
     trained_net,
 )
+from protofed.config import resolve
+from protofed.core.data import LocalData
+from protofed.core.errors import ConfigError
+from protofed.core.task import Group
+from protofed.data.federated import OwnData
+from protofed.experiment import Experiment, make_federation, make_task
+from protofed.metrics import analysis
 from protofed.models.base import Model
 from protofed.models.flops import FEDTGP_TABLE_8
 from protofed.testing import Toy, assert_equal, snapshot
