@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
-from protofed.core.client import Session, set_modes, begin, phase_batches
+from protofed.core.client import Session, begin, phase_batches, set_modes
 from protofed.core.data import Batch
 from protofed.core.net import BoundNet, selects
 from protofed.core.task import Turn

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from protofed.core.errors import ConfigError
-from protofed.models import check_model, count_parameters, read_family
 from protofed.core.torchvision_shim import import_torchvision
+from protofed.models import check_model, count_parameters, read_family
 
 needs_torchvision = pytest.mark.skipif(find_spec("torchvision") is None, reason="needs protofed[vision]")
 

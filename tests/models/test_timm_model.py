@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from protofed.core.errors import ConfigError
-from protofed.models import assign, check_model, read_family, timm_model, write_family
 from protofed.core.torchvision_shim import import_torchvision
+from protofed.models import assign, check_model, read_family, timm_model, write_family
 
 pytestmark = pytest.mark.skipif(find_spec("timm") is None, reason="needs protofed[vision]")
 
