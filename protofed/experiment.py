@@ -94,7 +94,7 @@ def build(config: Config) -> Experiment:
     algorithm = config.make_method()
     dataset = load(config.data)
     split = partition(config.partition, dataset, config.clients, config.seed)
-    loader = Loader(dataset, split, _dtype(config), _device(config))
+    loader = Loader(dataset, split, _dtype(config), device_of(config))
     choice = assign(config.models, split.clients, dataset.shape, dataset.num_classes)
     groups = [Group(name, make) for name, make in zip(choice.specs, choice.builders)]
     task = make_task(
@@ -163,8 +163,9 @@ def make_task(
         common_init=train.init == "common",
         public=public,
         class_names=classes,
+        make_model=_maker(shapes[0], len(classes)),
         dtype=_dtype(config),
-        device=_device(config),
+        device=device_of(config),
     )
 
 
@@ -181,13 +182,6 @@ def reopen(directory: RunDir, warn: Callable[[str], None] | None = None) -> Expe
     elif directory.lines("metrics.jsonl") and warn:
         warn(f"{directory.path} has no checkpoint yet: starting from the first round")
     return experiment
-
-
-def finish(experiment: Experiment, directory: RunDir | None) -> None:
-    """Close the engine and write the summary."""
-    experiment.federation.engine.close()
-    if directory:
-        directory.finish(_summary(experiment, directory))
 
 
 def make_federation(config: Config, task: Task, data: ClientData) -> Federation:
@@ -216,15 +210,22 @@ def _flower(config: Config, task: Task, data: ClientData) -> Engine:
     return simulated(task, data, Store(), config.transport, config.system.workers)
 
 
-def carry_out(experiment: Experiment, directory: RunDir, progress: Progress | None = None) -> None:
-    """All rounds that are left, and the summary. Lines beyond the last checkpoint are written again."""
-    directory.rewind(experiment.federation.round)
+def carry_out(
+    experiment: Experiment, directory: RunDir | None, progress: Progress | None = None
+) -> list[dict[str, Any]]:
+    """All rounds that are left, and the summary; returns the rounds' records.
+
+    Lines beyond the last checkpoint are written again. With `directory=None` nothing is written.
+    """
     try:
-        experiment.play(directory, progress)
-    except BaseException:
+        if directory:
+            directory.rewind(experiment.federation.round)
+        records = experiment.play(directory, progress)
+    finally:
         experiment.federation.engine.close()
-        raise
-    finish(experiment, directory)
+    if directory:
+        directory.finish(_summary(experiment, directory))
+    return records
 
 
 def _summary(experiment: Experiment, directory: RunDir) -> dict[str, Any]:
@@ -251,6 +252,11 @@ def _summary(experiment: Experiment, directory: RunDir) -> dict[str, Any]:
         "seconds": sum(line["seconds"] + line.get("eval_seconds", 0.0) for line in lines),
         "groups": [group.name for group in experiment.task.groups],
     }
+
+
+def _maker(shape: Any, num_classes: int) -> Callable[[str], nn.Module]:
+    """Models by their written form, for methods that bring an auxiliary one."""
+    return lambda written: assign(written, 1, tuple(shape), num_classes).builders[0]()
 
 
 def _check_needs(
@@ -330,7 +336,7 @@ def _public(config: Config, dataset: Dataset) -> LocalData | None:
     count = min(config.public_samples, len(public.x))
     rows = np.sort(numpy_generator(config.seed, "public rows").choice(len(public.x), count, replace=False))
     nobody = Split.__new__(Split)
-    x, y = Loader(public, nobody, _dtype(config), _device(config)).rows(rows)
+    x, y = Loader(public, nobody, _dtype(config), device_of(config)).rows(rows)
     return LocalData(x, torch.full_like(y, -1))
 
 
@@ -338,7 +344,7 @@ def _dtype(config: Config) -> torch.dtype:
     return {"float32": torch.float32, "float64": torch.float64}[config.system.dtype]
 
 
-def _device(config: Config) -> torch.device:
+def device_of(config: Config) -> torch.device:
     name = config.system.device
     try:
         return torch.empty(0, device=name).device

@@ -170,7 +170,8 @@ def survives_a_failing_client(toy: Toy) -> None:
     data.train = lambda client: broken if client == 0 else good(client)  # type: ignore[method-assign]
     record = experiment.federation.play()
     assert "0" in record["failed"], record
-    assert experiment.federation.engine.store.get(0) is None
+    if len(experiment.task.algorithm.legs) == 1:  # an earlier leg without local data may have been accepted
+        assert experiment.federation.engine.store.get(0) is None
     assert all(torch.isfinite(t).all() for t in snapshot(experiment).values() if t.is_floating_point())
 
 

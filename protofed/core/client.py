@@ -145,13 +145,14 @@ def finish(session: Session, net: LiveNet) -> Outcome:
 
 def trained_names(task: Task, group: int, phase: Phase, number: int) -> list[str]:
     """Names of the parameters that a phase moves."""
-    names = [name for name in task.names(group).parameters if selects(phase.train, name)]
-    if not names:
+    names = task.names(group)
+    found = [name for name in names.parameters if selects(phase.train, name) and name not in names.frozen]
+    if not found:
         raise ConfigError(
-            f"{task.algorithm.name}: phase {number} trains {phase.train}, but no parameter's name starts so; "
-            "correct the prefix (names start with the module, as in 'model.head.')"
+            f"{task.algorithm.name}: phase {number} trains {phase.train}, but no parameter with requires_grad "
+            "has a name that starts so; correct the prefix (as in 'model.head.') or the model"
         )
-    return names
+    return found
 
 
 def phase_opts(task: Task, phase: Phase, turn: Turn) -> dict[str, Opt]:
@@ -200,8 +201,9 @@ def _train(session: Session, net: LiveNet, phase: Phase, number: int) -> None:
     parameters = set(task.names(turn.group).parameters)
     live = {n: t for n, t in net.named().items() if n in parameters}
     trained = trained_names(task, turn.group, phase, number)
+    moving = set(trained)
     for name, parameter in live.items():
-        parameter.requires_grad_(selects(phase.train, name))
+        parameter.requires_grad_(name in moving)
     set_modes(net, training=True, frozen=phase.eval)
     params = [live[n] for n in trained]
     stepper = Stepper(trained, phase_opts(task, phase, turn))

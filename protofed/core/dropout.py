@@ -71,8 +71,8 @@ def keep_masks(seeds: Tensor, number: int, shape: tuple[int, ...], keep: float, 
     return torch.stack([_KeepMask.forward(seed, number, shape, keep, dtype) for seed in seeds])
 
 
-def make_reproducible(module: nn.Module) -> nn.Module:
-    """Replace torch's dropout layers inside `module` (in place) and number them."""
+def make_reproducible(module: nn.Module, first: int = 0) -> nn.Module:
+    """Replace torch's dropout layers inside `module` (in place) and number them from `first` on."""
     for parent in list(module.modules()):
         # Not named_children(), which leaves out the second name of a layer.
         for name, child in list(parent._modules.items()):
@@ -80,7 +80,7 @@ def make_reproducible(module: nn.Module) -> nn.Module:
                 setattr(parent, name, SeededDropout(child.p, isinstance(child, _CHANNELWISE)))
     if isinstance(module, (nn.Dropout, *_CHANNELWISE)):
         module = SeededDropout(module.p, isinstance(module, _CHANNELWISE))
-    for number, layer in enumerate(dropout_layers(module)):
+    for number, layer in enumerate(dropout_layers(module), start=first):
         layer.number = number
     return module
 

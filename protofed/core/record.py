@@ -16,6 +16,7 @@ weights. Laws, checked by the tests: `T.of(r.arrays())` equals `r`; payload depe
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -130,7 +131,7 @@ class Record:
                     if not isinstance(tensor, Tensor):
                         got = type(tensor).__name__
                         raise MessageError(f"{who}: {spec.name}/{key} must be a tensor, got {got}")
-                    _check_finite(tensor, f"{who}: {spec.name}/{key}")
+                    _check_finite(tensor, who, f"{spec.name}/{key}")
             else:
                 _check_tensor(value, spec, bound, who)
 
@@ -200,24 +201,36 @@ def _parse(owner: str, name: str, hint: Any) -> Spec:
 
 def _check_tensor(value: Any, spec: Spec, bound: dict[str, int], who: str) -> None:
     assert spec.dims is not None
-    declared = f"[{', '.join(f'{d}={bound[d]}' if d in bound else d for d in spec.dims)}]"
     if not isinstance(value, Tensor):
-        raise MessageError(f"{who}: {spec.name} must be a tensor {declared}, got {type(value).__name__}")
-    if value.is_floating_point() != spec.floating:
+        got = type(value).__name__
+        raise MessageError(f"{who}: {spec.name} must be a tensor {_declared(spec, bound)}, got {got}")
+    if value.dtype.is_floating_point != spec.floating:
         kind = "floats" if spec.floating else "integers"
         raise MessageError(f"{who}: {spec.name} must hold {kind}, got {value.dtype}")
-    fits = value.ndim == len(spec.dims)
-    for letter, size in zip(spec.dims, value.shape, strict=False):
+    shape = value.shape
+    before = dict(bound)
+    fits = len(shape) == len(spec.dims)
+    for letter, size in zip(spec.dims, shape):
         fits = fits and bound.setdefault(letter, size) == size
     if not fits:
-        raise MessageError(f"{who}: {spec.name} has shape {list(value.shape)}; declared {declared}")
-    _check_finite(value, f"{who}: {spec.name}")
+        wanted = _declared(spec, before)
+        raise MessageError(f"{who}: {spec.name} has shape {list(shape)}; declared {wanted}")
+    if spec.floating:
+        _check_finite(value, who, spec.name)
 
 
-def _check_finite(tensor: Tensor, where: str) -> None:
-    if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-        bad = int((~torch.isfinite(tensor)).sum())
-        raise MessageError(f"{where}: {bad} of {tensor.numel()} values are not finite (NaN or infinite)")
+def _declared(spec: Spec, bound: Mapping[str, int]) -> str:
+    return f"[{', '.join(f'{d}={bound[d]}' if d in bound else d for d in spec.dims or ())}]"
+
+
+def _check_finite(tensor: Tensor, who: str, name: str) -> None:
+    if not tensor.is_floating_point() or math.isfinite(tensor.sum().item()):
+        return  # NaN and infinity show in the sum: one pass, and no mask in memory
+    bad = int((~torch.isfinite(tensor)).sum())
+    if bad:  # else the sum itself overflowed
+        raise MessageError(
+            f"{who}: {name}: {bad} of {tensor.numel()} values are not finite (NaN or infinite)"
+        )
 
 
 def _names(cls: type[Record]) -> str:

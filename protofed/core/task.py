@@ -38,6 +38,7 @@ class Names:
 
     parameters: tuple[str, ...]
     buffers: frozenset[str]
+    frozen: frozenset[str] = frozenset()  # parameters that were built without requires_grad: never trained
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -101,7 +102,9 @@ class Task:
     def modules(self, group: int) -> Modules:
         """New modules of a group: the model, and what the method declares beside it."""
         made = {"model": self.groups[group].build(), **self.algorithm.modules(self, group)}
-        return {part: self._placed(make_reproducible(m)) for part, m in made.items()}
+        # Layers of different modules get different numbers, else equal shapes would share their masks.
+        numbered = enumerate(made.items())
+        return {part: self._placed(make_reproducible(m, 100 * i)) for i, (part, m) in numbered}
 
     def _placed(self, module: nn.Module) -> nn.Module:
         """On the device, in the task's precision, convolutions in channels_last: on CPUs they, and above
@@ -116,6 +119,7 @@ class Task:
                 modules = self.modules(group)
             frozen = {part: copy.deepcopy(m).eval().requires_grad_(False) for part, m in modules.items()}
             self._live[group] = LiveNet(modules, frozen)
+            self._names[group] = _names(self._live[group])  # before training sets requires_grad
         return self._live[group]
 
     def net(self, group: int, tensors: Mapping[str, Tensor]) -> BoundNet:
@@ -123,11 +127,7 @@ class Task:
         return BoundNet(self.live(group).frozen, tensors)
 
     def names(self, group: int) -> Names:
-        if group not in self._names:
-            live = self.live(group)
-            parameters = [f"{p}.{n}" for p, m in live.modules.items() for n, _ in m.named_parameters()]
-            buffers = frozenset(live.named()) - frozenset(parameters)
-            self._names[group] = Names(tuple(parameters), buffers)
+        self.live(group)
         return self._names[group]
 
     def fresh(self, group: int, client: int | None = None) -> Tree:
@@ -163,6 +163,12 @@ class Task:
     @cached_property
     def _counts(self) -> dict[int, int]:
         return {}
+
+
+def _names(live: LiveNet) -> Names:
+    found = live.parameters()
+    frozen = frozenset(name for name, parameter in found.items() if not parameter.requires_grad)
+    return Names(tuple(found), frozenset(live.named()) - found.keys(), frozen)
 
 
 @dataclass(frozen=True, eq=False)
