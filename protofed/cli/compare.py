@@ -1,0 +1,49 @@
+"""`protofed compare METHODS…`: several methods on one setting, and the table a paper would print."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..studies.compare import compare, comparison_tables, plan_comparison
+from ..studies.files import write_latex, write_study
+from .parser import add_settings, settings_of
+from .study import add_study_flags, carry_out_plan, print_tables, say_written
+
+
+def add(commands: Any, argv: Sequence[str]) -> None:
+    parser = commands.add_parser(
+        "compare",
+        help="compare methods on one setting",
+        description="Run methods on the same split, first weights, participants and batches, and print mean "
+        "and spread over clients and seeds, best and last round, cost and significance. A method may carry a "
+        "preset, options and settings: fedproto:preset=official,lam=0.1. Local training is the same for all, "
+        "except for methods with a preset of their own. Finished runs are not repeated.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("methods", nargs="+", metavar="METHOD", help="methods, or all")
+    parser.add_argument(
+        "--modes", default="all", help="prediction modes in the table: all, main, or names joined by +"
+    )
+    add_study_flags(parser, 3, "runs/compare")
+    add_settings(parser, None)
+    parser.set_defaults(function=command)
+
+
+def command(args: argparse.Namespace) -> int:
+    plan = plan_comparison(args.methods, settings_of(args), args.seeds)
+    out = args.out or Path("runs/compare")
+    done = carry_out_plan(plan, out, args)
+    found = compare(list(done.values()))
+    config = plan[0].config
+    tables = comparison_tables(found, f"{config.data}, {config.partition}, {config.models}", args.modes)
+    records = [dataclasses.asdict(line) for line in found.lines]
+    markdown = "\n".join(table.markdown() for table in tables)
+    paths = write_study(out, "comparison", markdown, records, {"refused": found.refused})
+    paths.append(write_latex(out, "comparison", tables))
+    print_tables(tables, records, args.format)
+    say_written(paths, done, args)
+    return 0

@@ -1,0 +1,86 @@
+"""`protofed reproduce RECIPE`: a published table, ours beside the paper's."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..studies.cells import cells, claims
+from ..studies.figures import can_draw, draw_recipe
+from ..studies.files import write_study
+from ..studies.recipe import Recipe, load_recipe, recipe_ids
+from ..studies.reproduce import Choice, plan_reproduction
+from ..studies.reproduction_table import as_records, claims_table, compact, markdown
+from ..studies.tables import Table
+from .parser import add_settings, settings_of
+from .study import add_study_flags, carry_out_plan, print_tables, say_written
+
+
+def add(commands: Any, argv: Sequence[str]) -> None:
+    parser = commands.add_parser(
+        "reproduce",
+        help="reproduce a published table",
+        description="Carry out a recipe (without a name: list them) and print ours next to the paper's, with "
+        "the difference and a verdict. Settings given here win over the recipe's; cells that they change are "
+        "marked as not comparable.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("recipe", nargs="?", help="such as fp-t2, or the path of a .toml file")
+    parser.add_argument("--methods", nargs="+", default=[], metavar="ROW", help="rows of the table only")
+    parser.add_argument(
+        "--columns", nargs="+", default=[], metavar="COLUMN", help="columns only, by name or a piece of it"
+    )
+    add_study_flags(parser, None, "runs/RECIPE")
+    add_settings(parser, None)
+    parser.set_defaults(function=command)
+
+
+def command(args: argparse.Namespace) -> int:
+    if args.recipe is None:
+        print_tables([_overview()], [], "terminal")
+        return 0
+    recipe = load_recipe(args.recipe)
+    plans = plan_reproduction(recipe, Choice(args.methods, args.columns, args.seeds, settings_of(args)))
+    out = args.out or Path("runs") / recipe.id
+    done = carry_out_plan([planned for plan in plans for planned in plan.runs], out, args)
+    found = cells(recipe, plans, done)
+    checked = claims(recipe, found)
+    records = as_records(found)
+    text = markdown(recipe, found, checked, _command(), time.strftime("%Y-%m-%d"))
+    about = {"recipe": recipe.id, "title": recipe.about.title, "paper": recipe.about.paper}
+    more = {**about, "command": _command(), "claims": [vars(claim) for claim in checked]}
+    paths = write_study(out, recipe.id, text, records, more)
+    if recipe.about.x and can_draw():
+        paths.append(draw_recipe(recipe, found, out / f"{recipe.id}.png"))
+    tables = [compact(recipe, found), *([claims_table(checked)] if checked else [])]
+    print_tables(tables, records, args.format)
+    say_written(paths, done, args)
+    return 0
+
+
+def _command() -> str:
+    return "protofed " + shlex.join(sys.argv[1:])
+
+
+def _overview() -> Table:
+    recipes = [load_recipe(name) for name in recipe_ids()]
+    rows = [[r.id, r.about.title, _time(r), _data(r)] for r in recipes]
+    return Table("recipes", ["recipe", "what it shows", "hours, all runs", "data"], rows, names=4)
+
+
+def _time(recipe: Recipe) -> str:
+    return "none" if recipe.about.costs else f"{recipe.about.hours:g}"
+
+
+def _data(recipe: Recipe) -> str:
+    folder = os.environ.get("PROTOFED_DATA", "")
+    missing = [name for name in recipe.about.data if not (folder and (Path(folder) / name).exists())]
+    if not recipe.about.data:
+        return "needs none"
+    return f"missing: {', '.join(missing)}" if missing else "there"

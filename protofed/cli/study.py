@@ -1,0 +1,122 @@
+"""What the commands that carry out several runs have in common: flags, progress, printing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..studies.plan import Planned
+from ..studies.runner import FAILED, FINISHED, PAUSED, REFUSED, Done, carry_out, read_budget
+from ..studies.tables import FORMATS, Table, as_csv
+
+
+def add_study_flags(parser: argparse.ArgumentParser, seeds: int | None, out: str) -> None:
+    """Seeds, directory, budget and output."""
+    default = "as the recipe says" if seeds is None else str(seeds)
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=seeds,
+        metavar="N",
+        help=f"runs of each, from --seed on (default: {default})",
+    )
+    parser.add_argument("--out", type=Path, help=f"directory of runs and tables (default: {out})")
+    parser.add_argument("--budget", metavar="TIME", help="stop after 20m, 90s or 1h30m; call again to go on")
+    parser.add_argument(
+        "--format", choices=FORMATS, default="terminal", help="what is printed (default: terminal)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress; the table is still printed")
+
+
+def carry_out_plan(plan: Sequence[Planned], out: Path, args: argparse.Namespace) -> dict[str, Done]:
+    """Carry the plan out under a progress bar."""
+    budget = None if args.budget is None else read_budget(args.budget)
+    with StudyProgress(args.quiet) as progress:
+        return carry_out(plan, out / "runs", budget, progress)
+
+
+def print_tables(tables: Sequence[Table], records: Sequence[dict[str, Any]], form: str) -> None:
+    """The tables in the form asked for. CSV has the records, with all numbers."""
+    if form == "csv":
+        sys.stdout.write(as_csv(records))
+    elif form != "terminal":
+        texts = (table.markdown() if form == "markdown" else table.latex() for table in tables)
+        sys.stdout.write("\n".join(texts))
+    else:
+        console = Console()
+        if not console.is_terminal:  # a file or a pipe has no width: nothing needs to be folded
+            console.width = 10_000
+        for table in tables:
+            console.print(table.terminal())
+            for note in table.notes:
+                console.print(note, highlight=False, markup=False)
+
+
+def say_written(paths: Sequence[Path], done: dict[str, Done], args: argparse.Namespace) -> None:
+    """Where the files are, and whether something is left to do."""
+    if args.quiet:
+        return
+    sys.stderr.write("written: " + ", ".join(str(path) for path in paths) + "\n")
+    left = sum(one.state not in (FINISHED, REFUSED, FAILED) for one in done.values())
+    if left:
+        sys.stderr.write(f"{left} of {len(done)} runs are not finished: give the same command to go on\n")
+
+
+class StudyProgress:
+    """A bar of rounds for the run at work, and a line for each run that ended."""
+
+    def __init__(self, quiet: bool):
+        self._quiet = quiet
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[accuracy]}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            disable=quiet,
+        )
+        self._task = self._bar.add_task("", total=None, accuracy="")
+        self._mode = ""
+
+    def __enter__(self) -> StudyProgress:
+        self._bar.start()
+        return self
+
+    def begin(self, number: int, total: int, planned: Planned) -> None:
+        self._mode = planned.config.make_method().modes[0]
+        text = f"run {number} of {total}: {planned.row}, seed {planned.seed}"
+        self._bar.reset(self._task, total=planned.config.rounds.rounds, description=text, accuracy="")
+
+    def round(self, record: dict[str, Any]) -> None:
+        fields: dict[str, Any] = {}
+        if record.get("acc"):
+            mode = self._mode if self._mode in record["acc"] else next(iter(record["acc"]))
+            fields["accuracy"] = f"{mode} {record['acc'][mode]['mean']:.2f} %"
+        self._bar.update(self._task, completed=record["round"], **fields)
+
+    def end(self, done: Done) -> None:
+        if self._quiet:
+            return
+        styles = {PAUSED: "yellow", REFUSED: "yellow", FAILED: "red"}
+        text = f"{done.planned.row}, seed {done.planned.seed}: {done.state}"
+        self._bar.console.print(
+            f"{text}: {done.message}" if done.message else text,
+            style=styles.get(done.state, ""),
+            highlight=False,
+            markup=False,
+        )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+        if kind is KeyboardInterrupt:
+            raise KeyboardInterrupt("finished runs are kept; give the same command to go on") from None

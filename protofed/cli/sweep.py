@@ -1,0 +1,106 @@
+"""`protofed sweep METHOD --over NAME=VALUES`: one method over options or settings, with a plot."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..core.algorithm import methods
+from ..core.errors import ConfigError, unknown
+from ..studies.compare import Comparison, compare, comparison_tables
+from ..studies.figures import can_draw, draw_sweep
+from ..studies.files import write_latex, write_study
+from ..studies.runner import Done
+from ..studies.search import search
+from ..studies.sweep import Point, grid, label, plan_point, read_axis
+from .parser import add_settings, settings_of
+from .study import add_study_flags, carry_out_plan, print_tables, say_written
+
+
+def add(commands: Any, argv: Sequence[str]) -> None:
+    parser = commands.add_parser(
+        "sweep",
+        help="run a method over values of options or settings",
+        description="Run every combination of the given values (or search ranges with Optuna) and print and "
+        "plot the outcome. Finished runs are not repeated. Δ and p compare with the first combination.",
+        epilog="Examples: --over lam=0,0.1,1  --over partition.k=10,50,100  --over 'partition=iid;nway:n=3'  "
+        "--over lam=0.01..10:log --optuna 20",
+        allow_abbrev=False,
+    )
+    parser.add_argument("method", help="see `protofed list methods`")
+    parser.add_argument("--over", action="append", default=[], metavar="NAME=VALUES", help="what is varied")
+    parser.add_argument("--optuna", type=int, metavar="TRIALS", help="search instead of a full grid")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="default: OUT/sweep.png, if matplotlib is there"
+    )
+    parser.add_argument(
+        "--modes", default="main", help="prediction modes in the table: all, main, or names joined by +"
+    )
+    add_study_flags(parser, 1, "runs/sweep")
+    name = next((a for a in argv[1:] if a in methods), None) if argv[:1] == ["sweep"] else None
+    add_settings(parser, name)
+    parser.set_defaults(function=command)
+
+
+def command(args: argparse.Namespace) -> int:
+    if args.method not in methods:
+        raise ConfigError(unknown("method", args.method, methods))
+    if not args.over:
+        raise ConfigError("sweep: say what is varied, for example --over lam=0,0.1,1")
+    out = args.out or Path("runs/sweep")
+    points, done = _searched(args, out) if args.optuna else _full(args, out)
+    found = compare(list(done.values()))
+    tables = comparison_tables(found, f"{args.method} over {', '.join(points[0])}", args.modes)
+    records = _records(found, points)
+    markdown = "\n".join(table.markdown() for table in tables)
+    paths = write_study(out, "sweep", markdown, records, {"method": args.method, "refused": found.refused})
+    paths.append(write_latex(out, "sweep", tables))
+    paths += _plot(found, points, args.plot, out)
+    print_tables(tables, records, args.format)
+    say_written(paths, done, args)
+    return 0
+
+
+def _full(args: argparse.Namespace, out: Path) -> tuple[list[Point], dict[str, Done]]:
+    points = grid([read_axis(text) for text in args.over])
+    plans = [plan_point(args.method, settings_of(args), point, args.seeds) for point in points]
+    return points, carry_out_plan([planned for plan in plans for planned in plan], out, args)
+
+
+def _searched(args: argparse.Namespace, out: Path) -> tuple[list[Point], dict[str, Done]]:
+    if args.budget:
+        raise ConfigError("sweep: --budget works with a full grid; limit a search by its trials")
+    points: list[Point] = []
+    done: dict[str, Done] = {}
+
+    def objective(point: Point) -> float:
+        found = carry_out_plan(plan_point(args.method, settings_of(args), point, args.seeds), out, args)
+        points.append(point)
+        done.update(found)
+        mains = [line.last for line in compare(list(found.values())).lines if line.main]
+        return mains[0] if mains else math.nan
+
+    seed = int(settings_of(args).get("seed", 0))
+    best = search([read_axis(text) for text in args.over], args.optuna, seed, objective)
+    sys.stderr.write(f"best: {label(best)}\n")
+    return points, done
+
+
+def _records(found: Comparison, points: Sequence[Point]) -> list[dict[str, Any]]:
+    """The lines with the swept values in front."""
+    by_label = {label(point): point for point in points}
+    return [{**by_label[line.method], **dataclasses.asdict(line)} for line in found.lines]
+
+
+def _plot(found: Comparison, points: Sequence[Point], asked: Path | None, out: Path) -> list[Path]:
+    """A plot where one was asked for, or can be made."""
+    by_label = {label(point): point for point in points}
+    pairs = [(by_label[line.method], line) for line in found.lines]
+    if asked is None and not (can_draw() and pairs and len(points[0]) <= 2):
+        return []
+    return [draw_sweep(pairs, asked or out / "sweep.png")]

@@ -1,0 +1,10 @@
+"""Studies: several runs that belong together, and the table made of them.
+
+    plan        which runs, from methods, a recipe or a grid      plan.py, compare.py, reproduce.py, sweep.py
+    runs        carry them out, resume, keep to a budget          runner.py
+    numbers     read what runs reached                            outcome.py
+    table       terminal, Markdown, LaTeX, CSV, JSON              tables.py
+
+A run's directory is named by a hash of its resolved configuration: what is finished is never repeated,
+whatever study asks for it.
+"""

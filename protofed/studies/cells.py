@@ -1,0 +1,174 @@
+"""Our numbers beside the printed ones, with a verdict for every cell.
+
+Verdicts: `agrees` within the recipe's tolerance, `better`, `worse` (or `differs`, for costs), `not
+comparable` with the reason (stand-in data, fewer rounds, changed settings), `no number` where the paper
+prints none, `not run`. Every cell shows the difference all the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from .compare import outcomes
+from .costs import COSTS
+from .measures import LOWER_IS_BETTER, client_spread, value_of
+from .outcome import Outcome
+from .recipe import Column, Order, Recipe
+from .reproduce import CellPlan
+from .runner import FAILED, REFUSED, Done
+from .statistics import mean, sample_std
+
+AGREES, BETTER, WORSE, DIFFERS = "agrees", "better", "worse", "differs"
+NOT_COMPARABLE, NO_NUMBER, NOT_RUN = "not comparable", "no number", "not run"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of the printed table."""
+
+    row: str
+    column: str
+    ours: float
+    spread: float  # over what the paper's ± is over
+    paper: float
+    paper_spread: float
+    difference: float
+    verdict: str
+    why: str
+    seeds: int = 0
+    rounds: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An order that should hold, in one column; `holds` is None while a number is missing."""
+
+    text: str
+    column: str
+    holds: bool | None
+
+
+def cells(recipe: Recipe, plans: Sequence[CellPlan], done: Mapping[str, Done]) -> list[Cell]:
+    """All cells, from what is on disk (or computed, for costs)."""
+    if recipe.about.costs:
+        computed = COSTS[recipe.about.costs]()
+        return [_judged(recipe, p, _empty(recipe, p, computed)) for p in plans]
+    return [_judged(recipe, plan, _from_runs(recipe, plan, done)) for plan in plans]
+
+
+def _empty(recipe: Recipe, plan: CellPlan, computed: Mapping[tuple[str, str], float] | None = None) -> Cell:
+    row, column = plan.row.name, plan.column.name
+    ours = math.nan if computed is None else computed.get((row, column), math.nan)
+    paper, spread = (recipe.printed(kind, row, column) for kind in ("mean", "std"))
+    return Cell(row, column, ours, math.nan, paper, spread, math.nan, NOT_RUN, "; ".join(plan.why))
+
+
+def _from_runs(recipe: Recipe, plan: CellPlan, done: Mapping[str, Done]) -> Cell:
+    empty = _empty(recipe, plan)
+    by_seed = [outcomes([done[p.key] for p in runs if p.key in done]) for runs in plan.by_seed]
+    by_seed = [runs for runs in by_seed if runs]
+    problems = {
+        done[p.key].message for p in plan.runs if p.key in done and done[p.key].state in (REFUSED, FAILED)
+    }
+    if not by_seed:
+        return replace(empty, why="; ".join([*plan.why, *sorted(problems)]))
+    values = [[_value(run, recipe, plan) for run in runs] for runs in by_seed]
+    every = [run for runs in by_seed for run in runs]
+    return replace(
+        empty,
+        ours=mean([mean(of_seed) for of_seed in values]),
+        spread=_spread(recipe, plan, by_seed, values),
+        why="; ".join([*plan.why, *_incomplete(plan, by_seed), *sorted(problems)]),
+        seeds=len(by_seed),
+        rounds=min(run.rounds for run in every),
+        seconds=math.fsum(run.seconds for run in every),
+    )
+
+
+def _value(run: Outcome, recipe: Recipe, plan: CellPlan) -> float:
+    return value_of(run, plan.row.mode or run.modes[0], recipe.about, plan.column)
+
+
+def _spread(
+    recipe: Recipe, plan: CellPlan, by_seed: Sequence[Sequence[Outcome]], values: Sequence[Sequence[float]]
+) -> float:
+    """Over clients or over a setting it is averaged over the seeds."""
+    about = recipe.about
+    if about.spread == "clients":
+        runs = [run for of_seed in by_seed for run in of_seed]
+        return mean([client_spread(run, plan.row.mode or run.modes[0], about, plan.column) for run in runs])
+    if about.spread == "over" or plan.column.over:
+        return mean([sample_std(of_seed) for of_seed in values])
+    return sample_std([mean(of_seed) for of_seed in values])
+
+
+def _incomplete(plan: CellPlan, by_seed: Sequence[Sequence[Outcome]]) -> list[str]:
+    runs = [run for of_seed in by_seed for run in of_seed]
+    behind = [run for run in runs if run.rounds < run.planned_rounds]
+    found = []
+    if behind:
+        least = min(behind, key=lambda run: run.rounds)
+        found.append(f"only {least.rounds} of {least.planned_rounds} rounds done so far")
+    if any(len(of_seed) < len(plan.by_seed[0]) for of_seed in by_seed):
+        found.append("not all runs of the average started so far")
+    return found
+
+
+# verdicts
+
+
+def _judged(recipe: Recipe, plan: CellPlan, cell: Cell) -> Cell:
+    difference = cell.ours - cell.paper
+    if math.isnan(cell.ours):
+        verdict = NOT_RUN
+    elif math.isnan(cell.paper):
+        verdict = NO_NUMBER
+    elif cell.why:
+        verdict = NOT_COMPARABLE
+    else:
+        also = recipe.printed("also", cell.row, cell.column)
+        verdict = judge(cell.ours, (cell.paper, also), *_rule(recipe, plan.column))
+    return replace(cell, difference=difference, verdict=verdict)
+
+
+def _rule(recipe: Recipe, column: Column) -> tuple[float, str]:
+    about = recipe.about
+    lower = (column.measure or about.measure) in LOWER_IS_BETTER
+    tolerance = about.tolerance if column.tolerance is None else column.tolerance
+    return tolerance, "lower" if lower else about.better
+
+
+def judge(ours: float, papers: Sequence[float], tolerance: float, better: str) -> str:
+    """A verdict; where a paper prints two values for one cell, either may be met.
+
+    >>> judge(95.0, (91.4, 95.04), 2.0, "higher"), judge(95.0, (91.4,), 2.0, "higher")
+    ('agrees', 'better')
+    """
+    gaps = [ours - paper for paper in papers if not math.isnan(paper)]
+    if min(abs(gap) for gap in gaps) <= tolerance + 1e-9:
+        return AGREES
+    if better == "neither":
+        return DIFFERS
+    return BETTER if (gaps[0] > 0) == (better == "higher") else WORSE
+
+
+def claims(recipe: Recipe, found: Sequence[Cell]) -> list[Claim]:
+    """The recipe's orders in every column that was run."""
+    by_name = {(cell.row, cell.column): cell for cell in found}
+    reached = {cell.column for cell in found if not math.isnan(cell.ours)}
+    columns = [column for column in recipe.columns if column.name in reached]
+    return [_claim(order, column, recipe, by_name) for order in recipe.orders for column in columns]
+
+
+def _claim(order: Order, column: Column, recipe: Recipe, by_name: Mapping[tuple[str, str], Cell]) -> Claim:
+    spread = order.by == "smaller_spread"
+    smaller = spread or _rule(recipe, column)[1] == "lower"
+    text = f"{'spread of ' if spread else ''}{order.above} {'<' if smaller else '>'} {order.below}"
+    pair = [by_name.get((name, column.name)) for name in (order.above, order.below)]
+    one, two = (math.nan if cell is None else cell.spread if spread else cell.ours for cell in pair)
+    if math.isnan(one) or math.isnan(two):
+        return Claim(text, column.name, None)
+    return Claim(text, column.name, one < two if smaller else one > two)

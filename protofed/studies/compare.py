@@ -1,0 +1,225 @@
+"""Several methods on one setting, and the table that a paper would print.
+
+All methods get the same split, first weights, participants and batches: these are drawn from (seed, …)
+alone, and the local training is the same for all (see `plan.common_training`). A method written with a
+preset of its own (`fedproto:preset=official`) brings that preset's training, and so its own batches.
+
+Reading the table: accuracy is the mean over clients, then over seeds. "± clients" is the standard deviation
+over clients (ddof 0), averaged over seeds; "± seeds" that of the mean over seeds (ddof 1). "best" is the
+round with the highest mean. Δ and p compare with the first method, in the main mode of each, at the last
+test; see `statistics`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..config import resolve
+from ..core.algorithm import methods
+from ..core.errors import ConfigError
+from .outcome import Outcome
+from .plan import MethodChoice, Planned, check_no_options, common_training, read_method
+from .runner import FAILED, FINISHED, PAUSED, REFUSED, Done
+from .statistics import holm, mean, paired_p, sample_std
+from .tables import Table, number, with_spread
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method under one prediction mode, over its seeds."""
+
+    method: str
+    mode: str
+    main: bool  # the mode that the method's paper reports
+    seeds: int
+    rounds: int  # done by all seeds
+    planned_rounds: int
+    last: float
+    last_std_clients: float
+    last_std_seeds: float
+    best: float
+    best_round: float
+    best_std_seeds: float
+    worst_client: float
+    converged: float  # round; NaN if some seed did not
+    up_params: float  # a round
+    down_params: float
+    bytes: float  # a run
+    seconds: float  # a run
+    gap: float = math.nan  # to the first method, in points
+    p: float = math.nan
+    p_holm: float = math.nan
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The lines of a table, and what could not be run."""
+
+    lines: list[Line]
+    refused: dict[str, str]
+    waiting: list[str]
+
+
+def plan_comparison(texts: Sequence[str], settings: Mapping[str, Any], seeds: int) -> list[Planned]:
+    """The runs of a comparison. "all" stands for every method."""
+    check_no_options(settings, "fedproto:lam=0.1")
+    written = [name for text in texts for name in (methods if text == "all" else [text])]
+    choices = [read_method(text) for text in dict.fromkeys(written)]
+    if not choices:
+        raise ConfigError("compare: name at least one method, or all")
+    return [_planned(choice, settings, seed) for choice in choices for seed in seed_range(settings, seeds)]
+
+
+def seed_range(settings: Mapping[str, Any], seeds: int) -> range:
+    if seeds < 1:
+        raise ConfigError(f"seeds: must be at least 1, got {seeds}")
+    first = resolve({"seed": settings.get("seed", 0)}).seed
+    return range(first, first + seeds)
+
+
+def _planned(choice: MethodChoice, settings: Mapping[str, Any], seed: int) -> Planned:
+    weakest, strongest = choice.layers()
+    shared = common_training(settings) if choice.preset is None else {"sampling": "uniform", **settings}
+    return Planned(choice.label, resolve(weakest, shared, strongest, {"seed": seed}))
+
+
+def compare(done: Sequence[Done]) -> Comparison:
+    """Numbers of all rows, from what is on disk."""
+    rows: dict[str, list[Done]] = {}
+    for one in done:
+        rows.setdefault(one.planned.row, []).append(one)
+    runs = {row: outcomes(of_row) for row, of_row in rows.items()}
+    lines = [line for row, found in runs.items() for line in _lines(row, found)]
+    refused = {one.planned.row: one.message for one in done if one.state in (REFUSED, FAILED) and one.message}
+    waiting = [row for row, found in runs.items() if not found and row not in refused]
+    return Comparison(_with_significance(lines, runs), refused, waiting)
+
+
+def outcomes(done: Sequence[Done]) -> list[Outcome]:
+    """Runs with at least one test."""
+    found = [Outcome(one.path) for one in done if one.state in (FINISHED, PAUSED)]
+    return [outcome for outcome in found if outcome.tests]
+
+
+def _lines(row: str, runs: Sequence[Outcome]) -> list[Line]:
+    modes = runs[0].modes if runs else []
+    return [_line(row, mode, mode == modes[0], runs) for mode in modes]
+
+
+def _line(row: str, mode: str, main: bool, runs: Sequence[Outcome]) -> Line:
+    last = [run.last(mode) for run in runs]
+    best = [run.best(mode) for run in runs]
+    converged = [run.converged(mode) for run in runs]
+    return Line(
+        method=row,
+        mode=mode,
+        main=main,
+        seeds=len(runs),
+        rounds=min(run.rounds for run in runs),
+        planned_rounds=runs[0].planned_rounds,
+        last=mean(last),
+        last_std_clients=mean([run.last(mode, "std") for run in runs]),
+        last_std_seeds=sample_std(last),
+        best=mean([value for value, _ in best]),
+        best_round=mean([round for _, round in best]),
+        best_std_seeds=sample_std([value for value, _ in best]),
+        worst_client=mean([run.last(mode, "worst") for run in runs]),
+        converged=math.nan if None in converged else mean([c for c in converged if c is not None]),
+        up_params=mean([run.per_round("up") for run in runs]),
+        down_params=mean([run.per_round("down") for run in runs]),
+        bytes=mean([run.bytes for run in runs]),
+        seconds=mean([run.seconds for run in runs]),
+    )
+
+
+def _with_significance(lines: Sequence[Line], runs: Mapping[str, Sequence[Outcome]]) -> list[Line]:
+    """Add gap and p to the main lines of all methods but the first."""
+    mains = [line for line in lines if line.main]
+    if not mains:
+        return list(lines)
+    first, others = mains[0], mains[1:]
+    base = _pairs(runs[first.method], first.mode)
+    values = []
+    for line in others:
+        same_rounds = {run.rounds for run in (*runs[first.method], *runs[line.method])}
+        values.append(
+            paired_p(_pairs(runs[line.method], line.mode), base) if len(same_rounds) == 1 else math.nan
+        )
+    added = {
+        line.method: dataclasses.replace(line, gap=line.last - first.last, p=p, p_holm=adjusted)
+        for line, p, adjusted in zip(others, values, holm(values))
+    }
+    return [added.get(line.method, line) if line.main else line for line in lines]
+
+
+def _pairs(runs: Sequence[Outcome], mode: str) -> dict[Any, float]:
+    return {(run.seed, client): value for run in runs for client, value in run.clients(mode).items()}
+
+
+# tables
+
+ACCURACY = (
+    "method", "prediction", "last ± clients", "± seeds", "best ± seeds (round)", "worst", "converged",
+    "Δ", "p",
+)  # fmt: skip
+COST = ("method", "rounds", "up a round", "down a round", "MB a run", "seconds a run")
+
+
+def comparison_tables(found: Comparison, title: str, modes: str = "all") -> list[Table]:
+    """Accuracy and cost. `modes`: "all", "main", or names joined by "+"."""
+    lines = [line for line in found.lines if _shown(line, modes)]
+    firsts = {line.method: i for i, line in reversed(list(enumerate(lines)))}
+    rows = [_accuracy(line, firsts[line.method] == i) for i, line in enumerate(lines)]
+    notes = [f"{row}: cannot be run here: {message}" for row, message in found.refused.items()]
+    notes += [f"{row}: not started" for row in found.waiting]
+    if any(not math.isnan(line.p) for line in lines):
+        notes.append("p: Wilcoxon signed-rank over (seed, client) against the first method, Holm-corrected.")
+    costs = [_cost(line) for line in found.lines if line.main]
+    return [
+        Table(f"{title}: accuracy (%)", ACCURACY, rows, names=2, notes=notes, bold=_best_cells(lines)),
+        Table(f"{title}: cost (parameters, all clients)", COST, costs),
+    ]
+
+
+def _shown(line: Line, modes: str) -> bool:
+    return modes == "all" or (line.main if modes == "main" else line.mode in modes.split("+"))
+
+
+def _accuracy(line: Line, first: bool) -> list[str]:
+    return [
+        line.method if first else "",
+        line.mode,
+        with_spread(line.last, line.last_std_clients),
+        number(line.last_std_seeds),
+        f"{with_spread(line.best, line.best_std_seeds)} ({line.best_round:.0f})",
+        number(line.worst_client),
+        number(line.converged, 0),
+        "" if math.isnan(line.gap) else number(line.gap, sign=True),
+        "" if math.isnan(line.p_holm) else number(line.p_holm, 3),
+    ]
+
+
+def _cost(line: Line) -> list[str]:
+    done, planned = line.rounds, line.planned_rounds
+    return [
+        line.method,
+        str(done) if done == planned else f"{done} of {planned}",
+        number(line.up_params, 0),
+        number(line.down_params, 0),
+        number(line.bytes / 1e6),
+        number(line.seconds, 1),
+    ]
+
+
+def _best_cells(lines: Sequence[Line]) -> frozenset[tuple[int, int]]:
+    """The highest last and best accuracy among the main modes."""
+    mains = [(i, line) for i, line in enumerate(lines) if line.main and not math.isnan(line.last)]
+    if not mains:
+        return frozenset()
+    last = max(mains, key=lambda pair: pair[1].last)[0]
+    best = max(mains, key=lambda pair: pair[1].best)[0]
+    return frozenset({(last, 2), (best, 4)})

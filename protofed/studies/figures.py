@@ -1,0 +1,131 @@
+"""Plots of sweeps and of recipes that are figures; matplotlib, extra `report`, loaded when needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import ConfigError, RunError
+from .cells import Cell
+from .compare import Line
+from .recipe import Recipe
+
+Points = Sequence[tuple[Mapping[str, str], Line]]  # values of the swept names, and what they gave
+
+
+def can_draw() -> bool:
+    return find_spec("matplotlib") is not None
+
+
+def draw_recipe(recipe: Recipe, cells: Sequence[Cell], path: Path) -> Path:
+    """One curve per row over the columns that have a position; one panel per measure."""
+    by_name = {(cell.row, cell.column): cell for cell in cells}
+    placed = [column for column in recipe.columns if column.x is not None]
+    measures = list(dict.fromkeys(column.measure or recipe.about.measure for column in placed))
+    figure, panels = _figure(len(measures))
+    for panel, measure in zip(panels, measures):
+        columns = [c for c in placed if (c.measure or recipe.about.measure) == measure]
+        for row in recipe.rows:
+            found = [(c.x, by_name.get((row.name, c.name))) for c in columns]
+            shown = [(x, cell.ours) for x, cell in found if cell and not math.isnan(cell.ours)]
+            panel.plot(*_columns(shown), marker="o", label=row.name)
+        panel.set_xlabel(recipe.about.x)
+        panel.set_ylabel("prototype distance" if measure == "proto_distance" else "accuracy (%)")
+        panel.legend()
+    return _save(figure, path)
+
+
+def draw_sweep(points: Points, path: Path) -> Path:
+    """One name: a curve (or marks, if its values are no numbers). Two: a map of the main mode."""
+    names = list(points[0][0]) if points else []
+    if not 1 <= len(names) <= 2:
+        raise ConfigError(f"plot: one or two swept names can be drawn, got {len(names)}")
+    figure, (panel, *_) = _figure(1)
+    if len(names) == 1:
+        _curve(panel, points, names[0])
+    else:
+        _map(figure, panel, [p for p in points if p[1].main], names)
+    return _save(figure, path)
+
+
+def _curve(panel: Any, points: Points, name: str) -> None:
+    numeric = all(_is_number(values[name]) for values, _ in points)
+    for mode in dict.fromkeys(line.mode for _, line in points):
+        of_mode = [(values[name], line) for values, line in points if line.mode == mode]
+        if numeric:
+            of_mode.sort(key=lambda pair: float(pair[0]))
+        x = [float(value) if numeric else value for value, _ in of_mode]
+        spread = [0.0 if math.isnan(line.last_std_seeds) else line.last_std_seeds for _, line in of_mode]
+        main = of_mode[0][1].main
+        panel.errorbar(
+            x,
+            [line.last for _, line in of_mode],
+            spread,
+            label=mode,
+            marker="o",
+            linestyle="-" if numeric else "none",
+            alpha=1.0 if main else 0.5,
+            capsize=3,
+        )
+    if numeric and _wide([float(values[name]) for values, _ in points]):
+        panel.set_xscale("log")
+    panel.set_xlabel(name)
+    panel.set_ylabel("accuracy, last round (%)")
+    panel.legend()
+
+
+def _map(figure: Any, panel: Any, points: Points, names: Sequence[str]) -> None:
+    across, down = ([*dict.fromkeys(values[name] for values, _ in points)] for name in names)
+    grid = [[math.nan] * len(across) for _ in down]
+    for values, line in points:
+        grid[down.index(values[names[1]])][across.index(values[names[0]])] = line.last
+    image = panel.imshow(grid, aspect="auto")
+    paper = {"boxstyle": "round", "facecolor": "white", "alpha": 0.8, "linewidth": 0}
+    for i, row in enumerate(grid):
+        for j, value in enumerate(row):
+            if not math.isnan(value):
+                panel.text(j, i, f"{value:.1f}", ha="center", va="center", bbox=paper)
+    panel.set_xticks(range(len(across)), across)
+    panel.set_yticks(range(len(down)), down)
+    panel.set_xlabel(names[0])
+    panel.set_ylabel(names[1])
+    figure.colorbar(image, label="accuracy, last round (%)")
+
+
+def _figure(panels: int) -> tuple[Any, list[Any]]:
+    if not can_draw():
+        raise ConfigError("plot: needs matplotlib: pip install 'protofed[report]'")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.5 * panels, 4), layout="constrained")
+    return figure, list(figure.subplots(1, panels, squeeze=False)[0])
+
+
+def _save(figure: Any, path: Path) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=150)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+    except ValueError as error:  # a suffix that matplotlib does not know
+        raise ConfigError(f"plot {path}: {error}") from error
+    return path
+
+
+def _columns(pairs: Sequence[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
+    return [x for x, _ in pairs], [y for _, y in pairs]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _wide(values: Sequence[float]) -> bool:
+    """Positive values over two powers of ten."""
+    return min(values) > 0 and max(values) / min(values) >= 100

@@ -1,0 +1,109 @@
+"""The runs of a study: labelled configurations, and the names of their directories."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..config import Config, Train, setting_names
+from ..core.algorithm import methods
+from ..core.errors import ConfigError
+from ..core.options import options_of, parse_spec
+
+# The other settings of the system say how a run is carried out, and change no number beyond rounding.
+SYSTEM = ("dtype", "eval_every", "eval_clients", "on_failure")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run: the row of the table it belongs to, and its configuration."""
+
+    row: str
+    config: Config
+
+    @property
+    def seed(self) -> int:
+        return self.config.seed
+
+    @property
+    def key(self) -> str:
+        return run_key(self.config)
+
+    @property
+    def folder(self) -> str:
+        """Name of the run directory: readable in front, unique behind."""
+        plain = re.sub(r"[^a-z0-9]+", "-", self.row.lower()).strip("-")[:40].rstrip("-")
+        return f"{plain or self.config.method}-s{self.seed}-{self.key}"
+
+
+def run_key(config: Config) -> str:
+    """A hash of all that decides a run's numbers, with every default of the method spelled out.
+
+    So a preset and the same options written by hand are one run, and a changed default is a new one.
+    """
+    values = config.to_dict()
+    del values["preset"]
+    values["options"] = dataclasses.asdict(config.make_method())
+    values["system"] = {name: values["system"][name] for name in SYSTEM}
+    text = json.dumps(values, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+@dataclass(frozen=True)
+class MethodChoice:
+    """A method as written for a comparison: "fedproto:preset=official,lam=0.1"."""
+
+    label: str
+    method: str
+    preset: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def layers(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The weakest layer of its configuration, and the strongest."""
+        first = {"method": self.method, **({"preset": self.preset} if self.preset else {})}
+        return first, {**self.settings, "options": self.options}
+
+
+def read_method(text: str) -> MethodChoice:
+    """Read "name", or "name:key=value,…" where a key is `preset`, an option of the method, or a setting.
+
+    >>> read_method("fedproto:preset=official,lam=0.1").options
+    {'lam': '0.1'}
+    """
+    name, given = parse_spec(text)
+    own = {info.name for info in options_of(methods[name])}
+    preset = given.pop("preset", None)
+    options: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    for key, value in given.items():
+        plain = key.replace("-", "_")
+        if plain not in own and plain in setting_names() and plain not in ("method", "options"):
+            settings[plain] = value
+        else:
+            options[plain] = value  # an unknown name is refused, with its nearest match, by the method
+    return MethodChoice(text, name, preset, options, settings)
+
+
+def common_training(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Local training and sampling that all methods of a comparison share.
+
+    A preset would bring its own batch size, epochs and learning rate; in a comparison these are the same
+    for all, and so are batches and participants. `init` stays with the method: it says whose first
+    weights a client takes, not how it trains.
+    """
+    shared = {info.name: info.default for info in options_of(Train) if info.name != "init"}
+    return {**shared, "sampling": "uniform", **settings}
+
+
+def check_no_options(settings: Mapping[str, Any], example: str) -> None:
+    if settings.get("options"):
+        name = next(iter(settings["options"]))
+        raise ConfigError(
+            f"--set {name}: several methods are compared; write options with the method, as in {example}"
+        )

@@ -1,0 +1,175 @@
+"""Recipes: one published table or figure as settings, rows, columns and printed numbers.
+
+A recipe is a TOML file. Its top holds the settings that all runs share, so that `protofed run` takes it
+too. The rest stands in two tables that `protofed run` passes over:
+
+    [about]      what it is, the data and the time it needs, and how numbers are taken
+    [[about.rows]]       a method: name as printed, method, preset, options, settings, mode
+    [[about.columns]]    a setting, options of methods, a client, or another measure
+    [about.over]         a setting over whose values a cell is averaged (ProtoMargin's δ)
+    [[about.orders]]     what should hold between rows
+    [published]  the printed numbers, as numbers: `mean`, `std`, `also`, one list per row in the order
+                 of the columns; nan where nothing is printed
+
+Layers, from weakest: defaults, the row's preset, the recipe, the column, `over`, the row, the command line.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ..config import read_recipe
+from ..core.errors import ConfigError, unknown
+from ..core.options import build, option
+
+MEASURES = ("last", "best", "smoothed", "train_loss", "test_loss", "proto_distance")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the printed table."""
+
+    name: str = option("", "as printed")
+    method: str = option("", "the method, or empty in a table of costs")
+    preset: str = option("paper", "its preset")
+    options: dict[str, Any] = option({}, "its options")
+    settings: dict[str, Any] = option({}, "settings of this row")
+    mode: str = option("", "prediction mode; default: the method's main one")
+    stand_in: str = option("", "why its numbers do not compare")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the printed table."""
+
+    name: str = option("", "as printed")
+    settings: dict[str, Any] = option({}, "settings of this column")
+    options: dict[str, Any] = option({}, "options of methods, by the method's name")
+    over: dict[str, Any] = option({}, "instead of the recipe's: averaged over these values")
+    run: bool = option(True, "false: printed only, cannot be run")
+    client: int | None = option(None, "accuracy of this client instead of the mean", low=0)
+    measure: str | None = option(None, "instead of the recipe's", choices=MEASURES)
+    tolerance: float | None = option(None, "instead of the recipe's", low=0)
+    x: float | None = option(None, "position in the figure")
+    stand_in: str = option("", "why its numbers do not compare")
+
+
+@dataclass(frozen=True)
+class Order:
+    """A claim: `above` does better than `below`; or its spread is the smaller one."""
+
+    above: str = option("", "row")
+    below: str = option("", "row")
+    by: str = option("value", "what is compared", choices=("value", "smaller_spread"))
+
+
+@dataclass(frozen=True)
+class About:
+    """The table [about] of a recipe, without its rows and columns."""
+
+    title: str = option("", "what the table shows")
+    paper: str = option("", "citation")
+    data: tuple[str, ...] = option((), "files in PROTOFED_DATA")
+    hours: float = option(0.0, "time of all runs on two cores, a rough estimate", low=0)
+    seeds: int = option(3, "seeds by default", low=1)
+    tolerance: float = option(0.0, "largest difference that counts as agreement", low=0)
+    measure: str = option("last", "round that is reported, or what is measured", choices=MEASURES)
+    accuracy: str = option("mean", "over clients, or over all test samples", choices=("mean", "pooled"))
+    spread: str = option("", "what the printed ± is over", choices=("", "clients", "seeds", "over"))
+    better: str = option("higher", "which way is better", choices=("higher", "lower", "neither"))
+    digits: int = option(2, "decimals that are printed", low=0)
+    over: dict[str, Any] = option({}, "setting and its values, averaged in a cell")
+    costs: str = option("", "name of the computation, for tables that need no training")
+    stand_in: str = option("", "why the numbers do not compare")
+    x: str = option("", "name of the horizontal axis, for figures")
+    notes: tuple[str, ...] = option((), "what a reader should know")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe as read."""
+
+    id: str
+    about: About
+    rows: tuple[Row, ...]
+    columns: tuple[Column, ...]
+    orders: tuple[Order, ...]
+    settings: dict[str, Any]
+    published: dict[str, Any] = field(default_factory=dict)
+
+    def printed(self, kind: str, row: str, column: str) -> float:
+        """A printed number ("mean", "std", "also"), or NaN."""
+        values = self.published.get(kind, {}).get(row)
+        if values is None:
+            return math.nan
+        return float(values[[c.name for c in self.columns].index(column)])
+
+
+def recipe_folder() -> Path:
+    return Path(str(resources.files("protofed") / "recipes"))
+
+
+def recipe_ids() -> list[str]:
+    """All recipes that come with the package."""
+    found = (path.stem for path in recipe_folder().glob("*.toml"))
+    return sorted(found, key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)])
+
+
+def load_recipe(name: str) -> Recipe:
+    """A recipe by its id ("fp-t2"), or from a file of your own."""
+    if name.endswith(".toml"):
+        return read(Path(name))
+    if name.lower() not in recipe_ids():
+        raise ConfigError(unknown("recipe", name, recipe_ids()) + " (or give the path of a .toml file)")
+    return read(recipe_folder() / f"{name.lower()}.toml")
+
+
+def read(path: Path) -> Recipe:
+    """Read a file and check its shape."""
+    settings = read_recipe(path)
+    about = settings.pop("about", None)
+    published = settings.pop("published", {})
+    if not isinstance(about, Mapping):
+        raise ConfigError(f"recipe {path}: the table [about] is missing")
+    parts = {name: about.get(name, []) for name in ("rows", "columns", "orders")}
+    rest = {key: value for key, value in about.items() if key not in parts}
+    where = f"recipe {path.stem}"
+    recipe = Recipe(
+        path.stem,
+        build(About, rest, f"{where}: about"),
+        tuple(build(Row, row, f"{where}: row") for row in parts["rows"]),
+        tuple(build(Column, column, f"{where}: column") for column in parts["columns"]),
+        tuple(build(Order, order, f"{where}: order") for order in parts["orders"]),
+        {key: value for key, value in settings.items() if key not in ("method", "preset", "options")},
+        published,
+    )
+    _check(recipe, where)
+    return recipe
+
+
+def _check(recipe: Recipe, where: str) -> None:
+    if not recipe.rows or not recipe.columns:
+        raise ConfigError(f"{where}: needs at least one row and one column")
+    rows = [row.name for row in recipe.rows]
+    for part, names in (("rows", rows), ("columns", [column.name for column in recipe.columns])):
+        if len(set(names)) < len(names):
+            raise ConfigError(f"{where}: two {part} have the same name")
+    for order in recipe.orders:
+        for name in (order.above, order.below):
+            if name not in rows:
+                raise ConfigError(f"{where}: order: {unknown('row', name, rows)}")
+    for kind in ("mean", "std", "also"):
+        for row, values in recipe.published.get(kind, {}).items():
+            if row not in rows:
+                raise ConfigError(f"{where}: published.{kind}: {unknown('row', row, rows)}")
+            if len(values) != len(recipe.columns):
+                raise ConfigError(
+                    f"{where}: published.{kind}: {row} has {len(values)} numbers for "
+                    f"{len(recipe.columns)} columns"
+                )

@@ -1,0 +1,122 @@
+"""A recipe as runs: every cell of the printed table is one run per seed, or several (`about.over`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..config import SECTIONS, Config, resolve
+from ..core.errors import ConfigError, unknown
+from .compare import seed_range
+from .plan import SYSTEM, Planned, check_no_options
+from .recipe import Column, Recipe, Row
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What of a recipe is carried out; settings win over the recipe's."""
+
+    rows: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    seeds: int | None = None
+    settings: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """The runs of one cell: for every seed, one per value of `about.over`."""
+
+    row: Row
+    column: Column
+    by_seed: tuple[tuple[Planned, ...], ...]
+    why: tuple[str, ...]  # why the numbers will not compare
+
+    @property
+    def runs(self) -> list[Planned]:
+        return [planned for runs in self.by_seed for planned in runs]
+
+
+def plan_reproduction(recipe: Recipe, choice: Choice) -> list[CellPlan]:
+    """The runs of all chosen cells. Cells may share runs."""
+    settings = dict(choice.settings or {})
+    check_no_options(settings, "a recipe of your own")
+    seeds = seed_range(settings, choice.seeds or recipe.about.seeds)
+    rows = pick(recipe.rows, choice.rows, "method")
+    columns = pick(recipe.columns, choice.columns, "column")
+    return [_cell_plan(recipe, row, column, settings, seeds) for row in rows for column in columns]
+
+
+def pick(parts: Sequence[Any], wanted: Sequence[str], kind: str) -> list[Any]:
+    """Parts by name, in any case; a row also by its method, a column also by a piece of its name."""
+    if not wanted:
+        return list(parts)
+    chosen: list[Any] = []
+    for text in wanted:
+        plain = text.lower()
+        exact = [part for part in parts if part.name.lower() == plain]
+        loose = [
+            part
+            for part in parts
+            if (part.method == plain if isinstance(part, Row) else plain in part.name.lower())
+        ]
+        if not (exact or loose):
+            raise ConfigError(unknown(kind, text, [part.name for part in parts]))
+        chosen += [part for part in exact or loose if part not in chosen]
+    return [part for part in parts if part in chosen]
+
+
+def _cell_plan(
+    recipe: Recipe, row: Row, column: Column, settings: Mapping[str, Any], seeds: range
+) -> CellPlan:
+    why = [text for text in (recipe.about.stand_in, column.stand_in, row.stand_in) if text]
+    if not column.run or recipe.about.costs:
+        return CellPlan(row, column, (), tuple(why))
+    by_seed = tuple(
+        tuple(
+            Planned(f"{row.name} {column.name}", cell_config(recipe, row, column, point, settings, seed))
+            for point in over_points(recipe, column)
+        )
+        for seed in seeds
+    )
+    published = cell_config(recipe, row, column, over_points(recipe, column)[0], {}, seeds[0])
+    measure = column.measure or recipe.about.measure
+    return CellPlan(row, column, by_seed, (*why, *changes(by_seed[0][0].config, published, measure)))
+
+
+def over_points(recipe: Recipe, column: Column) -> list[dict[str, Any]]:
+    """The settings over which a cell is averaged; one empty one if there are none."""
+    over = column.over or recipe.about.over
+    return [{name: value} for name, values in over.items() for value in values] or [{}]
+
+
+def cell_config(
+    recipe: Recipe, row: Row, column: Column, point: Mapping[str, Any], settings: Mapping[str, Any], seed: int
+) -> Config:
+    """The layers of one run; the command line is the strongest."""
+    chosen = {"method": row.method, "preset": row.preset, "options": column.options.get(row.method, {})}
+    own = {**row.settings, "options": row.options}
+    return resolve(chosen, recipe.settings, column.settings, point, own, settings, {"seed": seed})
+
+
+def changes(config: Config, published: Config, measure: str) -> list[str]:
+    """Settings that differ from the recipe's in a way that matters, as reasons."""
+    ours, theirs = _flat(config), _flat(published)
+    known = {"rounds", "seed"} | (set() if measure == "best" else {"eval_every"})
+    found = [f"{name} changed" for name in ours if name not in known and ours[name] != theirs[name]]
+    if ours["rounds"] < theirs["rounds"]:
+        found.insert(0, f"{ours['rounds']} of {theirs['rounds']} rounds")
+    return found
+
+
+def _flat(config: Config) -> dict[str, Any]:
+    """Settings by name, without those that change no number."""
+    flat: dict[str, Any] = {}
+    for name, value in config.to_dict().items():
+        if name == "system":
+            flat |= {key: value[key] for key in SYSTEM}
+        elif name in SECTIONS:
+            flat |= value
+        else:
+            flat[name] = value
+    return flat

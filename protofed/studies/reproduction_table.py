@@ -1,0 +1,94 @@
+"""The outcome of a reproduction: a compact table, a list of all cells, and the claims."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from .cells import AGREES, BETTER, DIFFERS, NO_NUMBER, NOT_COMPARABLE, NOT_RUN, WORSE, Cell, Claim
+from .recipe import Recipe
+from .tables import Table, number, with_spread
+
+MARKS = {
+    AGREES: "=", BETTER: "↑", WORSE: "↓", DIFFERS: "≠", NOT_COMPARABLE: "≈", NO_NUMBER: "", NOT_RUN: "",
+}  # fmt: skip
+LEGEND = "ours (paper) difference; = agrees, ↑ better, ↓ worse, ≠ differs, ≈ not comparable"
+
+
+def compact(recipe: Recipe, cells: Sequence[Cell]) -> Table:
+    """Rows and columns as printed; in each cell ours, (the paper's), the difference and a mark."""
+    rows = list(dict.fromkeys(cell.row for cell in cells))
+    columns = list(dict.fromkeys(cell.column for cell in cells))
+    by_name = {(cell.row, cell.column): cell for cell in cells}
+    body = [[row, *(_short(by_name[row, column], recipe) for column in columns)] for row in rows]
+    reasons = Counter(cell.why for cell in cells if cell.verdict == NOT_COMPARABLE)
+    notes = [LEGEND, *(f"not comparable: {why}" for why in reasons)]
+    return Table(f"{recipe.id}: {recipe.about.title}", ["", *columns], body, notes=notes)
+
+
+def listing(recipe: Recipe, cells: Sequence[Cell]) -> Table:
+    """One line per cell, with the reason where it does not compare."""
+    digits = recipe.about.digits
+    rows = [
+        [
+            cell.row,
+            cell.column,
+            with_spread(cell.ours, cell.spread, digits),
+            with_spread(cell.paper, cell.paper_spread, digits),
+            number(cell.difference, digits, sign=True),
+            cell.verdict,
+            cell.why,
+            str(cell.seeds or "–"),
+            str(cell.rounds or "–"),
+        ]
+        for cell in cells
+    ]
+    heads = ["method", "column", "ours", "paper", "difference", "verdict", "reason", "seeds", "rounds"]
+    return Table("All cells", heads, rows, names=2)
+
+
+def claims_table(claims: Sequence[Claim]) -> Table:
+    words = {True: "holds", False: "does not hold", None: "not known yet"}
+    return Table(
+        "Claims", ["claim", "column", "here"], [[c.text, c.column, words[c.holds]] for c in claims], names=2
+    )
+
+
+def markdown(recipe: Recipe, cells: Sequence[Cell], claims: Sequence[Claim], command: str, when: str) -> str:
+    """The whole report as Markdown."""
+    about = recipe.about
+    spread = f" ± is over {about.spread}." if about.spread in ("clients", "seeds") else ""
+    spread = f" ± is over {next(iter(about.over))}." if about.spread == "over" else spread
+    head = [
+        f"# {recipe.id}: {about.title}",
+        f"{about.paper}\n",
+        f"`{command}`, {when}. {_summary(cells)}{spread}",
+        *(f"- {note}" for note in about.notes),
+    ]
+    tables = [compact(recipe, cells).markdown(), listing(recipe, cells).markdown()]
+    if claims:
+        tables.append(claims_table(claims).markdown())
+    return "\n".join(head) + "\n\n" + "\n".join(tables)
+
+
+def as_records(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    return [dataclasses.asdict(cell) for cell in cells]
+
+
+def _summary(cells: Sequence[Cell]) -> str:
+    counts = Counter(cell.verdict for cell in cells)
+    return "Cells: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) + "."
+
+
+def _short(cell: Cell, recipe: Recipe) -> str:
+    digits = recipe.about.digits
+    printed = f"({number(cell.paper, digits)})"
+    if math.isnan(cell.ours):
+        return printed
+    if math.isnan(cell.paper):
+        return number(cell.ours, digits)
+    gap = number(cell.difference, digits, sign=True)
+    return f"{number(cell.ours, digits)} {printed} {gap} {MARKS[cell.verdict]}"

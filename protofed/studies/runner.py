@@ -1,0 +1,163 @@
+"""Carry out planned runs: start, resume, leave out what is finished, stop when the time is up.
+
+With a budget, the runs of the first seed come first. Each unfinished run may use an equal share of the
+time that is left, so that every row of a table gets some rounds; what one does not use goes to the next.
+A run stops at a checkpoint and goes on from there when the study is called again.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from .. import experiment
+from ..core.errors import ConfigError, MessageError
+from ..runs.directory import RunDir
+from .plan import Planned
+
+FINISHED, PAUSED, REFUSED, FAILED, WAITING = "finished", "paused", "refused", "failed", "not started"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a planned run."""
+
+    planned: Planned
+    path: Path
+    state: str
+    message: str = ""
+
+
+class Watcher(Protocol):
+    """Told about each run and each round."""
+
+    def begin(self, number: int, total: int, planned: Planned) -> None: ...
+
+    def round(self, record: dict[str, Any]) -> None: ...
+
+    def end(self, done: Done) -> None: ...
+
+
+class TimeIsUp(Exception):
+    """Raised between two rounds, right after a checkpoint."""
+
+
+def carry_out(
+    plan: Sequence[Planned],
+    root: Path,
+    budget: float | None = None,
+    watcher: Watcher | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, Done]:
+    """Run what is not finished, and return what became of every key.
+
+    `budget` is in seconds; None means no limit, 0 starts nothing. Planned runs with the same key are one.
+    """
+    unique: dict[str, Planned] = {}
+    for planned in plan:
+        unique.setdefault(planned.key, planned)
+    ordered = sorted(unique, key=lambda key: unique[key].seed)
+    found = {key: _look(unique[key], root) for key in ordered}
+    todo = [key for key in ordered if found[key].state != FINISHED]
+    until = None if budget is None else clock() + budget
+    refused: dict[str, str] = {}  # a row that was refused once is not asked again for its other seeds
+    for number, key in enumerate(todo, 1):
+        planned = unique[key]
+        if planned.row in refused:
+            found[key] = Done(planned, run_path(planned, root), REFUSED, refused[planned.row])
+            continue
+        share = None
+        if until is not None:
+            same_seed = sum(unique[k].seed == planned.seed for k in todo[number - 1 :])
+            share = (until - clock()) / same_seed
+            if share <= 0:
+                break
+        if watcher:
+            watcher.begin(number, len(todo), planned)
+        found[key] = _run(planned, root, _Pacer(planned, share, watcher, clock))
+        if found[key].state == REFUSED:
+            refused[planned.row] = found[key].message
+        if watcher:
+            watcher.end(found[key])
+    _raise_if_all_refused(list(found.values()))
+    return {planned.key: found[planned.key] for planned in plan}
+
+
+def run_path(planned: Planned, root: Path) -> Path:
+    """The directory of a run; one of the same key under another name is the same run."""
+    return next(root.glob(f"*-{planned.key}"), root / planned.folder)
+
+
+class _Pacer:
+    """The `progress` of a run: passes records on, and stops the run when its time is up."""
+
+    def __init__(
+        self, planned: Planned, share: float | None, watcher: Watcher | None, clock: Callable[[], float]
+    ):
+        self.every = planned.config.system.checkpoint_every
+        self.last = planned.config.rounds.rounds
+        self.watcher = watcher
+        self.clock = clock
+        self.until = None if share is None else clock() + share
+
+    def __call__(self, record: dict[str, Any]) -> None:
+        if self.watcher:
+            self.watcher.round(record)
+        at_checkpoint = record["round"] % self.every == 0 and record["round"] != self.last
+        if self.until is not None and at_checkpoint and self.clock() >= self.until:
+            raise TimeIsUp
+
+
+def _look(planned: Planned, root: Path) -> Done:
+    path = run_path(planned, root)
+    if not (path / "config.json").exists():
+        return Done(planned, path, WAITING)
+    return Done(planned, path, FINISHED if RunDir.open(path).summary is not None else PAUSED)
+
+
+def _run(planned: Planned, root: Path, pacer: _Pacer) -> Done:
+    path = run_path(planned, root)
+    try:
+        built, directory = _open(planned, path)
+        experiment.carry_out(built, directory, pacer)
+    except TimeIsUp:
+        return Done(planned, path, PAUSED)
+    except ConfigError as error:  # the method cannot do this setting; others may
+        return Done(planned, path, REFUSED, str(error))
+    except MessageError as error:  # for example, the training diverged
+        return Done(planned, path, FAILED, str(error))
+    return Done(planned, path, FINISHED)
+
+
+def _open(planned: Planned, path: Path) -> tuple[experiment.Experiment, RunDir]:
+    if (path / "config.json").exists():
+        directory = RunDir.open(path)
+        return experiment.reopen(directory), directory
+    built = experiment.build(planned.config)
+    return built, RunDir.create(path, built.config.to_dict())
+
+
+def _raise_if_all_refused(done: Sequence[Done]) -> None:
+    """A mistake in the setting concerns every method: then there is no table to make."""
+    if done and all(one.state == REFUSED for one in done):
+        raise ConfigError(done[0].message)
+
+
+def read_budget(text: str) -> float:
+    """Seconds of "90s", "20m", "1h30m".
+
+    >>> read_budget("1h30m")
+    5400.0
+    """
+    parts = re.fullmatch(r"(?:([\d.]+)h)?(?:([\d.]+)m)?(?:([\d.]+)s)?", text.strip())
+    try:
+        if parts is None or not any(parts.groups()):
+            raise ValueError(text)
+        hours, minutes, seconds = (float(part or 0) for part in parts.groups())
+    except ValueError as error:
+        raise ConfigError(f"budget: expected a time such as 20m, 90s or 1h30m, got {text!r}") from error
+    return 3600 * hours + 60 * minutes + seconds

@@ -1,0 +1,58 @@
+"""A search over ranges with Optuna (extra `sweep`, loaded when needed).
+
+The sampler is seeded and sees the same results again when a search is repeated, so an interrupted search
+goes on where it stopped: the runs of its first trials are finished and not repeated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.errors import ConfigError
+from .sweep import Axis, Point
+
+Objective = Callable[[Point], float]  # accuracy of a combination; NaN if it cannot be run
+
+
+def search(axes: Sequence[Axis], trials: int, seed: int, objective: Objective) -> Point:
+    """The best of `trials` combinations."""
+    optuna = _library()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+
+    def trial_value(trial: Any) -> float:
+        value = objective({axis.name: _suggest(trial, axis) for axis in axes})
+        if math.isnan(value):
+            raise optuna.TrialPruned
+        return value
+
+    study.optimize(trial_value, n_trials=trials)
+    completed = [trial for trial in study.trials if trial.value is not None]
+    if not completed:
+        raise ConfigError("sweep: no combination could be run")
+    return {name: _text(value) for name, value in study.best_params.items()}
+
+
+def _suggest(trial: Any, axis: Axis) -> str:
+    if axis.values:
+        return str(trial.suggest_categorical(axis.name, list(axis.values)))
+    if axis.whole:
+        return _text(trial.suggest_int(axis.name, int(axis.low), int(axis.high), log=axis.log))
+    return _text(trial.suggest_float(axis.name, axis.low, axis.high, log=axis.log))
+
+
+def _text(value: Any) -> str:
+    """Floats short, so that directory names and tables stay readable."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _library() -> Any:
+    try:
+        import optuna
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "sweep: the search needs Optuna: pip install 'protofed[sweep]', or list values for a grid"
+        ) from error
+    return optuna
