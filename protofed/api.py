@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,9 @@ from .core.errors import ConfigError, DataError
 from .core.record import Record
 from .core.task import Group, Turn
 from .data.federated import OwnData
+from .data.own import Samples, read_samples, without_samples
+from .models.check import try_forward
 from .runs.directory import RunDir
-
-Samples = tuple[Tensor, Tensor] | Iterable[tuple[Tensor, Tensor]]
 
 
 @dataclass
@@ -51,6 +52,8 @@ class Result:
         Without a mode: the one that the method's paper reports.
         """
         acc = self.metrics[-1]["acc"]
+        if not acc:
+            raise ConfigError("no accuracy: no client has test samples")
         mode = mode or next(m for m in self.config.make_method().modes if m in acc)
         if mode not in acc:
             raise ConfigError(f"no accuracy named {mode!r}; this run has {', '.join(acc)}")
@@ -77,9 +80,8 @@ def run(
     config = resolve(*layers, {**settings, "options": dict(options or {})})
     built = experiment.build(config)
     directory = RunDir.create(Path(out), built.config.to_dict(), force) if out else None
-    records = built.play(directory)
-    experiment.finish(built, directory)
-    return Result(records, config, built.federation.state, directory.path if directory else None)
+    records = experiment.carry_out(built, directory)
+    return Result(records, built.config, built.federation.state, directory.path if directory else None)
 
 
 def federate(
@@ -91,20 +93,22 @@ def federate(
     **settings: Any,
 ) -> Result:
     """Train your own modules on your own data. The modules hold their final weights afterwards."""
-    if not clients:
-        raise ConfigError("federate: no clients were given")
+    _check_call(clients, settings)
     config = resolve(
         {"method": method}, {**settings, "options": dict(options or {}), "clients": len(clients)}
     )
     dtype = {"float32": torch.float32, "float64": torch.float64}[config.system.dtype]
-    train = [_samples(c.train, f"client {i}: train", dtype) for i, c in enumerate(clients)]
+    device = experiment.device_of(config)
+    train = [read_samples(c.train, f"client {i}: train", dtype, device) for i, c in enumerate(clients)]
     test = [
-        _samples(c.test, f"client {i}: test", dtype) if c.test is not None else _nothing(train[i])
+        read_samples(c.test, f"client {i}: test", dtype, device)
+        if c.test is not None
+        else without_samples(train[i])
         for i, c in enumerate(clients)
     ]
-    names = _class_names(classes, [*train, *test])
     groups, index = _groups([c.model for c in clients])
-    shapes = [tuple(train[int(np.argmax(index == g))].x.shape[1:]) for g in range(len(groups))]
+    shapes = _input_shapes(train, test, index, groups)
+    names = _class_names(classes, [*train, *test], clients[0].model, shapes[0])
     algorithm = config.make_method()
     task = experiment.make_task(config, algorithm, groups, index, shapes, names, dense=train[0].y.ndim > 1)
     data = OwnData(train, test)
@@ -120,9 +124,7 @@ def federate(
                 {n: t.to(dtype) if t.is_floating_point() else t for n, t in first.items() if n in keep}
             ),
         )
-    built = experiment.Experiment(config, task, data, federation)
-    records = built.play(None)
-    experiment.finish(built, None)
+    records = experiment.carry_out(experiment.Experiment(config, task, data, federation), None)
     for i, client in enumerate(clients):
         turn = Turn(task, federation.round, "eval", i)
         tensors = assemble(task, turn, engine.store.get(i), algorithm.broadcast(federation.state, turn))
@@ -131,16 +133,31 @@ def federate(
     return Result(records, config, federation.state)
 
 
+def _check_call(clients: Sequence[Client], settings: Mapping[str, Any]) -> None:
+    if not clients:
+        raise ConfigError("federate: no clients were given")
+    for name in ("data", "partition", "models", "clients", "public"):
+        if name in settings:
+            raise ConfigError(
+                f"federate: {name} does not apply: the clients bring models and data themselves"
+            )
+    owner: dict[int, int] = {}
+    for i, client in enumerate(clients):
+        if owner.setdefault(id(client.model), i) != i:
+            first = owner[id(client.model)]
+            raise ConfigError(
+                f"federate: clients {first} and {i} have the same module; give each its own (copy.deepcopy)"
+            )
+
+
 def _groups(models: Sequence[nn.Module]) -> tuple[list[Group], np.ndarray]:
     """Modules of one class with tensors of equal names and shapes form a group."""
-    import copy
-
     seen: dict[tuple[Any, ...], int] = {}
     groups: list[Group] = []
     index = np.zeros(len(models), dtype=np.int64)
     for i, model in enumerate(models):
         shape = tuple((n, tuple(t.shape)) for n, t in model.state_dict().items())
-        key = (type(model).__name__, str(model), shape)
+        key = (type(model), str(model), shape)
         if key not in seen:
             seen[key] = len(groups)
             groups.append(Group(f"{type(model).__name__}#{len(groups)}", lambda m=model: copy.deepcopy(m)))  # type: ignore[misc]
@@ -148,36 +165,39 @@ def _groups(models: Sequence[nn.Module]) -> tuple[list[Group], np.ndarray]:
     return groups, index
 
 
-def _samples(given: Samples, who: str, dtype: torch.dtype) -> LocalData:
-    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], Tensor):
-        x, y = given
-    else:
-        pairs = list(given)
-        if not pairs:
-            raise DataError(f"{who}: no samples")
-        x, y = torch.cat([p[0] for p in pairs]), torch.cat([p[1] for p in pairs])
-    if len(x) != len(y):
-        raise DataError(f"{who}: {len(x)} inputs but {len(y)} labels")
-    if not len(x):
-        raise DataError(f"{who}: no samples")
-    if not torch.isfinite(x).all():
-        raise DataError(f"{who}: the inputs hold NaN or infinite values")
-    if y.is_floating_point() or int(y.min()) < (0 if y.ndim == 1 else -1):
-        raise DataError(f"{who}: labels must be whole numbers from 0 on")
-    return LocalData(x.to(dtype), y.to(torch.int64))
+def _input_shapes(
+    train: Sequence[LocalData], test: Sequence[LocalData], index: np.ndarray, groups: Sequence[Group]
+) -> list[tuple[int, ...]]:
+    """Shape of one input per group; clients with equal models must have equal inputs."""
+    firsts = [int(np.argmax(index == g)) for g in range(len(groups))]
+    shapes = [tuple(train[first].x.shape[1:]) for first in firsts]
+    for i, group in enumerate(index):
+        for part, data in (("train", train[i]), ("test", test[i])):
+            got = tuple(data.x.shape[1:])
+            if got != shapes[group]:
+                raise DataError(
+                    f"client {i}: {part}: inputs of shape {list(got)}, but client {firsts[group]}, which has "
+                    f"the same model, trains on {list(shapes[group])}"
+                )
+    return shapes
 
 
-def _nothing(like: LocalData) -> LocalData:
-    return LocalData(like.x[:0], like.y[:0])
-
-
-def _class_names(classes: int | Sequence[str] | None, parts: Sequence[LocalData]) -> tuple[str, ...]:
+def _class_names(
+    classes: int | Sequence[str] | None, parts: Sequence[LocalData], model: nn.Module, shape: tuple[int, ...]
+) -> tuple[str, ...]:
+    """Names as given; else as many as the model has logits, or at least as many as there are labels."""
     highest = max(int(p.y.max()) for p in parts if len(p))
     if classes is None:
-        classes = highest + 1
+        classes = max(highest + 1, _logits(model, shape))
     names = tuple(str(c) for c in range(classes)) if isinstance(classes, int) else tuple(classes)
     if highest >= len(names):
         raise DataError(
             f"federate: label {highest} found, but there are {len(names)} classes (0 to {len(names) - 1})"
         )
     return names
+
+
+def _logits(model: nn.Module, shape: tuple[int, ...]) -> int:
+    out = try_forward(model, shape, type(model).__name__)
+    pair = isinstance(out, tuple | list) and len(out) == 2 and isinstance(out[1], Tensor)
+    return int(out[1].shape[1]) if pair and out[1].ndim > 1 else 0

@@ -149,8 +149,8 @@ def trained_names(task: Task, group: int, phase: Phase, number: int) -> list[str
     found = [name for name in names.parameters if selects(phase.train, name) and name not in names.frozen]
     if not found:
         raise ConfigError(
-            f"{task.algorithm.name}: phase {number} trains {phase.train}, but no parameter with requires_grad "
-            "has a name that starts so; correct the prefix (as in 'model.head.') or the model"
+            f"{task.algorithm.name}: phase {number} trains {phase.train}, but no parameter that requires a "
+            "gradient has a name that starts so; correct the prefix (as in 'model.head.') or the model"
         )
     return found
 

@@ -104,6 +104,18 @@ def test_a_prefix_that_selects_nothing_is_an_error() -> None:
         leg(make_task(Probe((Phase(train=("model.hed.",)),))), samples(8))
 
 
+def test_parameters_built_without_gradient_stay_as_they_are() -> None:
+    def frozen_base() -> nn.Module:
+        model = plain()
+        model.base.requires_grad_(False)  # type: ignore[operator, union-attr]
+        return model
+
+    task = make_task(Probe((Phase(), Phase())), frozen_base)
+    assert task.names(0).frozen == {"model.base.0.weight", "model.base.0.bias"}
+    assert moved(leg(task, samples(8))) == {"model.head.weight", "model.head.bias"}
+    assert moved(leg(task, samples(8), round=2)) == {"model.head.weight", "model.head.bias"}
+
+
 def test_parts_in_eval_mode_leave_their_statistics_alone() -> None:
     frozen = Phase(train=("model.head.",), eval=("model.base.",))
     assert STATISTICS not in moved(leg(make_task(Probe((frozen,)), norm), samples(8)))
