@@ -28,7 +28,21 @@ class Parser(argparse.ArgumentParser):
 
 def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     """The command named by `argv` and its parsed arguments; unknown options name their nearest match."""
-    from . import advise, bench, compare, deploy, listing, onboard, partition, profile, reproduce, run, show, sweep
+    from . import (
+        advise,
+        bench,
+        compare,
+        deploy,
+        export,
+        listing,
+        onboard,
+        partition,
+        profile,
+        reproduce,
+        run,
+        show,
+        sweep,
+    )
 
     parser = Parser(
         prog="protofed",
@@ -38,7 +52,21 @@ def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     )
     parser.add_argument("--version", action="version", version=f"protofed {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    for module in (run, show, listing, partition, bench, profile, advise, onboard, compare, reproduce, sweep, deploy):
+    for module in (
+        run,
+        show,
+        listing,
+        partition,
+        bench,
+        profile,
+        advise,
+        onboard,
+        compare,
+        reproduce,
+        sweep,
+        export,
+        deploy,
+    ):
         module.add(commands, argv)
     if not argv:
         parser.print_help()

@@ -15,6 +15,7 @@ from ..config import read_recipe, resolve
 from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
 from ..runs.directory import RunDir
+from ..trackers import Tracking, open_tracker
 from .parser import add_settings, settings_of
 from .progress import RoundProgress
 from .show import print_run
@@ -59,8 +60,11 @@ def resume(args: argparse.Namespace) -> int:
 
 
 def _carry_out(built: experiment.Experiment, directory: RunDir, args: argparse.Namespace) -> int:
-    with RoundProgress(built.config, directory.path, args.quiet or args.json) as progress:
-        experiment.carry_out(built, directory, progress)
+    with (
+        RoundProgress(built.config, directory.path, args.quiet or args.json) as progress,
+        Tracking(args.track, directory, progress) as follow,
+    ):
+        experiment.carry_out(built, directory, follow)
     return _show(directory, args)
 
 
@@ -71,6 +75,14 @@ def _warn(text: str) -> None:
 def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON, nothing else")
+    parser.add_argument(
+        "--track",
+        type=open_tracker,
+        action="append",
+        default=[],
+        metavar="KIND[:TARGET]",
+        help="also hand the numbers to csv, parquet, tensorboard or mlflow",
+    )
 
 
 def _show(directory: RunDir, args: argparse.Namespace) -> int:

@@ -1,0 +1,105 @@
+"""What a tracker is told, and a run's records as flat numbers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from types import TracebackType
+from typing import Any
+
+from ..core.errors import ConfigError
+from ..runs.directory import RunDir
+
+Record = dict[str, Any]
+
+
+class Tracker(ABC):
+    """One place where numbers go. `target` is what stood after the colon, or empty."""
+
+    needs: tuple[str, str] | None = None  # module, and the extra that installs it
+
+    def __init__(self, target: str = ""):
+        self.target = target
+
+    def check(self) -> None:
+        if self.needs and find_spec(self.needs[0]) is None:
+            module, extra = self.needs
+            raise ConfigError(f"tracker needs {module}: pip install 'protofed[{extra}]'")
+
+    @abstractmethod
+    def begin(self, run: RunDir) -> None:
+        """A run starts, or goes on."""
+
+    @abstractmethod
+    def round(self, record: Record) -> None:
+        """A round was played."""
+
+    @abstractmethod
+    def end(self, run: RunDir, finished: bool) -> None:
+        """The run is finished, or was interrupted."""
+
+
+class Tracking:
+    """Several trackers around a run: `with Tracking(…) as follow: carry_out(…, follow)`."""
+
+    def __init__(
+        self, trackers: Sequence[Tracker], run: RunDir, then: Callable[[Record], None] | None = None
+    ):
+        self.trackers = trackers
+        self.run = run
+        self.then = then
+
+    def __enter__(self) -> Tracking:
+        for tracker in self.trackers:
+            tracker.begin(self.run)
+        return self
+
+    def __call__(self, record: Record) -> None:
+        for tracker in self.trackers:
+            tracker.round(record)
+        if self.then:
+            self.then(record)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for tracker in self.trackers:
+            tracker.end(self.run, finished=kind is None)
+
+
+def export(tracker: Tracker, run: RunDir) -> None:
+    """Hand over a run that is on disk."""
+    with Tracking([tracker], run) as follow:
+        for record in run.lines("metrics.jsonl"):
+            follow(record)
+
+
+def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """All numbers of a record by path; what is missing (null) is left out.
+
+    >>> numbers({"round": 2, "acc": {"clf": {"mean": 50.0}}, "test_loss": None})
+    {'round': 2, 'acc/clf/mean': 50.0}
+    """
+    found: dict[str, float] = {}
+    for key, value in record.items():
+        if isinstance(value, Mapping):
+            found |= numbers(value, f"{prefix}{key}/")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def texts(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """All settings by path, as text.
+
+    >>> texts({"seed": 0, "train": {"lr": 0.1}})
+    {'seed': '0', 'train.lr': '0.1'}
+    """
+    found: dict[str, str] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= texts(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = str(value)
+    return found

@@ -1,0 +1,67 @@
+"""A run's rounds as one table, a column per number: metrics.csv or metrics.parquet.
+
+Written when the run ends, from the lines on disk, so that a resumed run gives the whole table.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+from ..runs.directory import RunDir
+from ..runs.files import write_atomic
+from .base import Record, Tracker, numbers
+
+
+class _Tabular(Tracker):
+    suffix = ""
+
+    def begin(self, run: RunDir) -> None:
+        pass
+
+    def round(self, record: Record) -> None:
+        pass
+
+    def end(self, run: RunDir, finished: bool) -> None:
+        path = Path(self.target) if self.target else run.path / f"metrics{self.suffix}"
+        write_atomic(path, self.encode(table_of(run)))
+
+    def encode(self, table: dict[str, list[float | None]]) -> bytes:
+        raise NotImplementedError
+
+
+class Csv(_Tabular):
+    """csv[:FILE]"""
+
+    suffix = ".csv"
+
+    def encode(self, table: dict[str, list[float | None]]) -> bytes:
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(table)
+        writer.writerows(["" if cell is None else cell for cell in row] for row in zip(*table.values()))
+        return out.getvalue().encode()
+
+
+class Parquet(_Tabular):
+    """parquet[:FILE]"""
+
+    suffix = ".parquet"
+    needs = ("pyarrow", "data")
+
+    def encode(self, table: dict[str, list[float | None]]) -> bytes:
+        import pyarrow
+        import pyarrow.parquet
+
+        out: Any = pyarrow.BufferOutputStream()
+        pyarrow.parquet.write_table(pyarrow.table(table), out)
+        return bytes(out.getvalue())
+
+
+def table_of(run: RunDir) -> dict[str, list[float | None]]:
+    """Columns of all numbers; None where a round was not tested."""
+    rows = [numbers(line) for line in run.lines("metrics.jsonl")]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
