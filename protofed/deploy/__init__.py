@@ -1,1 +1,15 @@
-"""Federations on real machines, over Flower: preparing, starting and watching them."""
+"""Federations on real machines, over Flower: preparing, starting and watching them.
+
+settings.py       server.toml and client.toml
+certificates.py   a private CA, the server's certificate, a key pair per client
+init.py           `protofed deploy init`: everything for a federation in one directory
+site.py           a client's own data, model and class names
+agreement.py      what server and clients agree on before the first round; the task made of it
+roster.py         who is connected: hello, agreement, and again for those who come back
+server_app.py     Flower's server app: the common round loop over the roster
+client_app.py     Flower's client app: one message, one answer
+processes.py      starting and stopping Flower's programs
+serve.py          `protofed server` and `protofed client`
+rehearse.py       the same federation in one process, to compare numbers
+status.py         `protofed status`
+"""

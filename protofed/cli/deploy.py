@@ -1,0 +1,141 @@
+"""`protofed deploy`, `server`, `client` and `status`: federations on real machines."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import logging
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ..core.errors import ConfigError, EngineError, RunError
+
+
+def add(commands: Any, argv: Sequence[str]) -> None:
+    _add_deploy(commands)
+    server = commands.add_parser("server", help="start the server of a federation", allow_abbrev=False)
+    server.add_argument("folder", type=Path, metavar="DIR", help="the directory with server.toml")
+    server.add_argument("--out", type=Path, required=True, help="run directory; an interrupted run goes on")
+    server.set_defaults(function=server_command)
+    client = commands.add_parser("client", help="start a client of a federation", allow_abbrev=False)
+    client.add_argument("folder", type=Path, metavar="DIR", help="the directory with client.toml")
+    client.set_defaults(function=client_command)
+    for parser in (server, client):
+        parser.add_argument("--insecure", action="store_true", help="confirm that there is no TLS and no key")
+    status = commands.add_parser("status", help="how a deployed run is doing", allow_abbrev=False)
+    status.add_argument("run", type=Path, metavar="RUN", help="run directory")
+    status.add_argument("--json", action="store_true", help="print JSON")
+    status.set_defaults(function=status_command)
+
+
+def _add_deploy(commands: Any) -> None:
+    deploy = commands.add_parser("deploy", help="prepare a federation on real machines", allow_abbrev=False)
+    verbs = deploy.add_subparsers(dest="verb", metavar="init|rehearse|measure", required=True)
+    init = verbs.add_parser("init", help="write everything for a federation", allow_abbrev=False)
+    init.add_argument("folder", type=Path, metavar="DIR", help="a new directory")
+    init.add_argument("--clients", required=True, metavar="A,B,C", help="names of the clients")
+    init.add_argument("--host", default="127.0.0.1", help="name or address of the server")
+    init.add_argument("--port", type=int, default=9443, help="port of the server (default: 9443)")
+    init.add_argument("--recipe", type=Path, help="a recipe to copy (default: FedProto, 20 rounds)")
+    init.add_argument("--insecure", action="store_true", help="without certificates and keys")
+    rehearse = verbs.add_parser("rehearse", help="the same federation in this process", allow_abbrev=False)
+    rehearse.add_argument("folder", type=Path, metavar="DIR", help="the directory of `deploy init`")
+    rehearse.add_argument("--out", type=Path, required=True, help="run directory")
+    deploy.set_defaults(function=deploy_command)
+
+
+def deploy_command(args: argparse.Namespace) -> int:
+    _need_flower()
+    if args.verb == "rehearse":
+        return _rehearse(args)
+    from ..deploy.init import init
+
+    names = [name.strip() for name in args.clients.split(",") if name.strip()]
+    if not 0 < args.port < 65536:
+        raise ConfigError(f"--port: expected 1 to 65535, got {args.port}")
+    init(args.folder, names, args.host, args.port, args.recipe, args.insecure)
+    _say(f"wrote {args.folder}; read {args.folder / 'README.md'}")
+    return 0
+
+
+def server_command(args: argparse.Namespace) -> int:
+    _need_flower()
+    from ..deploy.serve import run_server
+
+    run_server(args.folder, args.out, args.insecure, _say)
+    _say(f"finished; see `protofed show {args.out}`")
+    return 0
+
+
+def client_command(args: argparse.Namespace) -> int:
+    _need_flower()
+    from ..deploy.serve import run_client
+
+    run_client(args.folder, args.insecure, _say)
+    return 0
+
+
+def status_command(args: argparse.Namespace) -> int:
+    from ..deploy.status import overview
+
+    if not (args.run / "status.json").exists():
+        raise RunError(f"{args.run} is not the directory of a deployed run: it has no status.json")
+    found = overview(args.run)
+    if args.json:
+        sys.stdout.write(json.dumps(found) + "\n")
+    else:
+        _print(found)
+    return 0
+
+
+def _rehearse(args: argparse.Namespace) -> int:
+    from .. import experiment as experiments
+    from ..deploy.rehearse import rehearse
+    from ..runs.directory import RunDir
+
+    experiment = rehearse(args.folder)
+    experiments.carry_out(experiment, RunDir.create(args.out, experiment.config.to_dict()))
+    _say(f"finished; see `protofed show {args.out}`")
+    return 0
+
+
+def _print(found: dict[str, Any]) -> None:
+    console = Console()
+    payload, wire = found["payload_bytes"], found["message_bytes"]
+    accuracy = ", ".join(f"{mode} {value:.2f} %" for mode, value in found["accuracy"].items())
+    console.print(f"{found['state']}: {found['rounds_done']} of {found.get('rounds', '?')} rounds")
+    console.print(f"last accuracy: {accuracy or 'not tested yet'}", highlight=False)
+    console.print(
+        f"payload {payload['up']:,} bytes up, {payload['down']:,} down; "
+        f"messages {wire['up']:,} bytes up, {wire['down']:,} down",
+        highlight=False,
+    )
+    table = Table()
+    for column in ("client", "model", "samples", "last round", "last seen", "failures", "problem"):
+        table.add_column(column)
+    for name, one in found.get("clients", {}).items():
+        ago = f"{time.time() - one['seen']:.0f} s ago" if "seen" in one else "never"
+        seen = "missing" if name in found.get("missing", []) else ago
+        values = [one.get("model", ""), one.get("samples", ""), one.get("round", ""), seen]
+        table.add_row(name, *map(str, values), str(one.get("failures", 0)), one.get("problem") or "")
+    console.print(table)
+    for reason in found.get("refused", []):
+        console.print(f"refused: {reason}", highlight=False)
+
+
+def _need_flower() -> None:
+    logging.basicConfig(level=logging.WARNING)
+    if importlib.util.find_spec("flwr") is None:
+        raise EngineError("deployments need Flower: pip install 'protofed[flower]'")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"protofed: {text}\n")
+    sys.stderr.flush()

@@ -1,0 +1,150 @@
+"""What server and clients agree on before the first round, and the task that both make of it.
+
+Each client says hello with a `Member`: its model, the shape of its inputs, its class names and sample
+counts. The server joins the class names into one numbering, gives each client its id (its place in
+server.toml) and sends the `Agreement` back, as JSON. Both sides build the same task from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from .. import experiment as experiments
+from ..config import Config, resolve
+from ..core.data import LocalData
+from ..core.errors import ConfigError, MessageError, ProtofedError
+from ..core.task import Group, Task
+from ..models.base import Model
+from ..models.groups import assign
+
+
+@dataclass(frozen=True)
+class Member:
+    """One client as it describes itself."""
+
+    name: str
+    model: str
+    shape: tuple[int, ...]
+    dim: int
+    classes: tuple[str, ...]
+    train: int
+    test: int
+    dense: bool = False
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Everything that the task depends on."""
+
+    experiment: str
+    config: dict[str, Any]
+    classes: tuple[str, ...]
+    members: tuple[Member, ...]
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def of_json(cls, text: str) -> Agreement:
+        try:
+            found = json.loads(text)
+            members = tuple(read_member(member) for member in found["members"])
+            return cls(found["experiment"], found["config"], tuple(found["classes"]), members)
+        except (ValueError, TypeError, KeyError) as error:
+            raise MessageError(f"the agreement is damaged ({error!r})") from error
+
+
+def read_member(values: Any) -> Member:
+    """From JSON values; types are checked, because they come from another machine."""
+    try:
+        member = Member(
+            name=str(values["name"]),
+            model=str(values["model"]),
+            shape=tuple(int(size) for size in values["shape"]),
+            dim=int(values["dim"]),
+            classes=tuple(str(name) for name in values["classes"]),
+            train=int(values["train"]),
+            test=int(values["test"]),
+            dense=bool(values["dense"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise MessageError(f"hello: damaged ({error!r})") from error
+    if min(member.train, member.test, member.dim) < 0 or not member.classes:
+        raise MessageError(f"hello of {member.name}: {member.train} samples, {len(member.classes)} classes")
+    return member
+
+
+def agree(experiment: str, config: Config, members: Sequence[Member], wanted: Sequence[str]) -> Agreement:
+    """One numbering of the classes: as server.toml lists them, else all names, sorted."""
+    names = {name for member in members for name in member.classes}
+    classes = tuple(wanted) or tuple(sorted(names, key=_natural))
+    for member in members:
+        foreign = [name for name in member.classes if name not in classes]
+        if foreign:
+            raise ConfigError(
+                f"client {member.name} has the class {foreign[0]!r}, which is not in the server's list "
+                f"({', '.join(classes)}); correct its `classes` in client.toml or the list in server.toml"
+            )
+    models = "|".join(member.model for member in members)
+    described = {**config.to_dict(), "clients": len(members), "models": models, "data": "deployment"}
+    described |= {"partition": "of the clients' own"}
+    return Agreement(experiment, described, classes, tuple(members))
+
+
+def make_task(agreement: Agreement, own: Collection[str] = ()) -> Task:
+    """The same task at the server and at every client. `own` lists the models that may be read from files
+    here; a file that another machine names is never run."""
+    config = resolve(agreement.config)
+    algorithm = config.make_method()
+    if algorithm.needs.pooled:
+        raise ConfigError(f"{algorithm.name} pools all samples in one place: it cannot be deployed")
+    shares = algorithm.needs.model or algorithm.needs.base or algorithm.needs.head
+    kinds = list(dict.fromkeys((m.model, m.shape, m.dim) for m in agreement.members))
+    index = np.array([kinds.index((m.model, m.shape, m.dim)) for m in agreement.members])
+    groups = [
+        Group(model, _builder(model, shape, dim, len(agreement.classes), shares, model in own))
+        for model, shape, dim in kinds
+    ]
+    shapes = [shape for _, shape, _ in kinds]
+    public = _public(config, shapes[0])
+    dense = any(member.dense for member in agreement.members)
+    return experiments.make_task(config, algorithm, groups, index, shapes, agreement.classes, public, dense)
+
+
+def _builder(
+    model: str, shape: tuple[int, ...], dim: int, classes: int, shares: bool, own: bool
+) -> Callable[[], nn.Module]:
+    """Builds the model; where only its owner can (a module file of its own), a stand-in of the same
+    embedding size, unless the method shares weights."""
+    try:
+        if model.startswith("module:") and not own:
+            raise ConfigError("it is a file of its owner")
+        builder = assign(model, 1, shape, classes).builders[0]
+        builder()
+    except ProtofedError as error:
+        if shares:
+            raise ConfigError(f"the method shares weights, but model {model} is not here: {error}") from error
+        return lambda: _stand_in(shape, dim, classes)
+    return builder
+
+
+def _stand_in(shape: tuple[int, ...], dim: int, classes: int) -> nn.Module:
+    base = nn.Sequential(nn.Flatten(), nn.Linear(int(np.prod(shape)), dim))
+    return Model(base, nn.Linear(dim, classes))
+
+
+def _public(config: Config, shape: tuple[int, ...]) -> LocalData | None:
+    shaped: Any = SimpleNamespace(shape=shape)
+    return experiments._public(config, shaped)
+
+
+def _natural(name: str) -> tuple[int, int, str]:
+    return (0, int(name), name) if name.isdecimal() else (1, 0, name)

@@ -1,0 +1,90 @@
+"""Flower's client app: one message, one answer. Flower starts a new process for each message, so all
+that must last is on disk: client.toml, the agreement, and the vault with this client's states."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Message
+from flwr.clientapp import ClientApp
+
+from ..core.errors import MessageError, ProtofedError
+from ..flower.codec import decode, encode
+from ..flower.packet import Meta, Packet
+from .settings import ClientSettings, read_client
+
+app = ClientApp()
+
+
+@app.query()
+@app.train()
+@app.evaluate()
+def handle(message: Any, context: Any) -> Any:
+    settings = read_client(Path(str(context.node_config["site"])))
+    return Message(encode(answer(settings, decode(message.content))), reply_to=message)
+
+
+def answer(settings: ClientSettings, packet: Packet) -> Packet:
+    """What the client can explain goes back as the meta datum "error"."""
+    kind = packet.meta.get("kind")
+    try:
+        if kind == "hello":
+            return Packet({"kind": "hello", "member": _hello(settings)}, {})
+        if kind == "agreement":
+            return Packet(_store(settings, str(packet.meta["agreement"])), {})
+        return _work(settings, packet)
+    except ProtofedError as error:
+        return Packet({"kind": str(kind), "error": " ".join(str(error).split())}, {})
+
+
+def _hello(settings: ClientSettings) -> str:
+    import dataclasses
+
+    from .site import Site
+
+    return json.dumps(dataclasses.asdict(Site(settings).member()))
+
+
+def _store(settings: ClientSettings, text: str) -> Meta:
+    from ..runs.files import write_atomic
+    from .agreement import Agreement
+
+    agreement = Agreement.of_json(text)
+    path = _path(settings, agreement.experiment)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, text.encode())
+    return {"kind": "agreement", "experiment": agreement.experiment}
+
+
+def _work(settings: ClientSettings, packet: Packet) -> Packet:
+    """Train or test. Torch is imported here, not for a hello that goes wrong."""
+    import torch
+
+    from ..config import resolve
+    from ..flower.respond import Desk, respond
+    from ..flower.vault import Vault
+    from .agreement import Agreement, make_task
+    from .site import Site
+
+    experiment = str(packet.meta.get("experiment"))
+    path = _path(settings, experiment)
+    if not path.exists():
+        raise MessageError(f"client {settings.name} has no agreement of run {experiment}")
+    agreement = Agreement.of_json(path.read_text())
+    torch.set_num_threads(resolve(agreement.config).system.threads)
+    names = [member.name for member in agreement.members]
+    client = names.index(settings.name)
+    task = make_task(agreement, [agreement.members[client].model])
+    site = Site(settings)
+    vault = Vault(path.parent.parent, experiment, settings.name)
+    parts = site.parts(agreement.classes, task.dtype)
+    return respond(Desk(task, client, lambda: parts[0], lambda: parts[1], vault), packet)
+
+
+def _path(settings: ClientSettings, experiment: str) -> Path:
+    if not re.fullmatch(r"[\w-]{1,80}", experiment):
+        raise MessageError(f"{experiment!r} is no name of a run")
+    return settings.home / settings.state / experiment / "agreement.json"

@@ -1,0 +1,124 @@
+"""Starting, waiting for and stopping Flower's programs. They end with the process that started them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..core.errors import EngineError
+
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",  # the app needs nothing but protofed
+    "OMP_NUM_THREADS": "1",
+}
+
+
+class Program:
+    """One of Flower's programs in its own process group, its output in a file."""
+
+    def __init__(self, command: Sequence[str], log: Path, home: Path, cwd: Path):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        home.mkdir(parents=True, exist_ok=True)
+        self.log = log
+        self.name = command[0]
+        with open(log, "ab") as file:
+            self.process = subprocess.Popen(
+                [program(command[0]), *command[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=environment(home),
+                cwd=cwd,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+            )
+
+    def stop(self, seconds: float = 15) -> None:
+        """Ask, wait, then kill the whole group."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=seconds)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(self.process.pid, number)
+            except (ProcessLookupError, PermissionError):
+                break
+            time.sleep(0.5)
+        self.process.wait()
+
+    def tail(self, lines: int = 3) -> str:
+        text = self.log.read_text(errors="replace").strip().splitlines()
+        return " | ".join(line.strip() for line in text[-lines:])
+
+
+def program(name: str) -> str:
+    """The program that was installed beside this Python."""
+    path = Path(sys.executable).parent / name
+    if not path.exists():
+        raise EngineError(f"{name} is not installed beside {sys.executable}: pip install 'protofed[flower]'")
+    return str(path)
+
+
+def environment(home: Path) -> dict[str, str]:
+    """PATH begins with our own programs, because Flower starts further ones by name."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return {**os.environ, **QUIET, "FLWR_HOME": str(home), "PATH": path}
+
+
+def call(command: Sequence[str], home: Path, seconds: float = 120) -> str:
+    """Run one of Flower's commands to its end; its output."""
+    try:
+        done = subprocess.run(
+            [program(command[0]), *command[1:]],
+            capture_output=True,
+            text=True,
+            env=environment(home),
+            timeout=seconds,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EngineError(f"`{' '.join(command[:3])}` gave no answer within {seconds:.0f} s") from error
+    output = " ".join((done.stdout + " " + done.stderr).split())
+    if done.returncode:
+        raise EngineError(f"`{' '.join(command[:3])}` failed: {output[-600:]}")
+    return done.stdout
+
+
+def wait_for_port(host: str, port: int, running: Program, seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if running.process.poll() is not None:
+            raise EngineError(f"{running.name} ended at once; see {running.log}: {running.tail()}")
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            if probe.connect_ex((host, port)) == 0:
+                return
+        time.sleep(0.5)
+    raise EngineError(f"{running.name} is not on {host}:{port} after {seconds:.0f} s; see {running.log}")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def node_config(values: Mapping[str, str]) -> str:
+    return " ".join(f'{key}="{value}"' for key, value in values.items())
+
+
+def _end_with_parent() -> None:
+    if sys.platform == "linux":
+        set_death_signal = 1
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)

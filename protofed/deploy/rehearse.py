@@ -1,0 +1,36 @@
+"""`protofed deploy rehearse`: the federation of a directory in this process, one client after the other.
+
+A check before machines are involved, and the reference for a deployment: with the same data, models and
+recipe the numbers are the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from .. import experiment as experiments
+from ..config import resolve
+from ..data.federated import OwnData
+from ..engines.federation import Federation
+from ..engines.sequential import Sequential
+from ..engines.store import Store
+from .agreement import agree, make_task
+from .server_app import deployed_config
+from .settings import read_client, read_server
+from .site import Site
+
+
+def rehearse(folder: Path) -> experiments.Experiment:
+    """The experiment, ready to play. `folder` holds server/ and clients/ as `deploy init` writes them."""
+    settings = read_server(folder / "server")
+    sites = [Site(read_client(folder / "clients" / name)) for name in settings.clients]
+    config = deployed_config(settings)
+    agreement = agree("rehearsal", config, [site.member() for site in sites], settings.classes)
+    task = make_task(agreement, [member.model for member in agreement.members])
+    parts = [site.parts(agreement.classes, task.dtype) for site in sites]
+    data = OwnData([train for train, _ in parts], [test for _, test in parts])
+    made = resolve(agreement.config)
+    made = dataclasses.replace(made, system=dataclasses.replace(made.system, engine="sequential"))
+    federation = Federation(task, data, Sequential(task, data, Store()), made.rounds)
+    return experiments.Experiment(made, task, data, federation)

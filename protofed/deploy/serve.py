@@ -1,0 +1,172 @@
+"""`protofed server` and `protofed client`: thin wrappers over Flower's own programs."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ..core.errors import ConfigError, EngineError, RunError
+from ..runs.directory import RunDir
+from ..runs.files import write_atomic, write_json
+from .processes import Program, call, free_port, node_config, wait_for_port
+from .settings import ClientSettings, ServerSettings, read_client, read_server
+from .status import alive, read_status
+
+CONNECTION = "protofed"
+PAUSE_SECONDS = 5  # before a client's program is started again
+log = logging.getLogger("protofed")
+Say = Callable[[str], None]
+
+
+def run_server(folder: Path, out: Path, insecure: bool, say: Say) -> None:
+    """Start Flower's SuperLink, register the clients' keys, submit the run, wait for its end."""
+    settings = read_server(folder)
+    out = out.resolve()
+    _check_out(out)
+    _check_security(settings.insecure, insecure, "server.toml", say)
+    home = settings.home / "flower"
+    _write_connection(settings, home)
+    link = Program(_superlink(settings, home), out / "superlink.log", home, settings.home)
+    try:
+        wait_for_port("127.0.0.1", settings.port, link)
+        say(f"listening on {settings.listen}:{settings.port}")
+        if not settings.insecure:
+            _register(settings, home)
+        write_json(out / "deployment.json", {"server": str(settings.home)})
+        _submit(settings, home, out)
+        _watch(out, link, say)
+    finally:
+        link.stop()
+
+
+def run_client(folder: Path, insecure: bool, say: Say, once: bool = False) -> None:
+    """Run Flower's SuperNode, and start it again when it ends: after a lost connection the server refuses
+    it until the old connection has expired, about a minute."""
+    settings = read_client(folder)
+    _check_security(settings.insecure, insecure, "client.toml", say)
+    home = settings.home / "flower"
+    while True:
+        node = Program(_supernode(settings), settings.home / "supernode.log", home, settings.home)
+        say(f"client {settings.name}: connecting to {settings.server}")
+        try:
+            code = node.process.wait()
+        finally:
+            node.stop()
+        if once:
+            raise EngineError(f"flower-supernode ended with code {code}: {node.tail()}")
+        say(f"client {settings.name}: Flower's program ended with code {code}; again in {PAUSE_SECONDS} s")
+        time.sleep(PAUSE_SECONDS)
+
+
+def _check_out(out: Path) -> None:
+    if (out / "summary.json").exists():
+        raise RunError(f"{out} holds a finished run; choose another --out")
+    if (out / "config.json").exists() and not (out / "agreement.json").exists():
+        raise RunError(f"{out} holds a run that was not deployed; choose another --out")
+    out.mkdir(parents=True, exist_ok=True)
+
+
+def _check_security(configured: bool, asked: bool, file: str, say: Say) -> None:
+    if configured and not asked:
+        raise ConfigError(f"{file} says insecure = true; confirm it with --insecure, or set it to false")
+    if asked and not configured:
+        raise ConfigError(f"--insecure: {file} says insecure = false; change it there too")
+    if configured:
+        say("warning: no TLS and no keys: anybody on the network can read, change and send messages")
+
+
+def _superlink(settings: ServerSettings, home: Path) -> list[str]:
+    command = ["flower-superlink", "--host", settings.listen, "--port", str(settings.port)]
+    command += ["--database", str(home / "state.db"), "--disable-runtime-dependency-installation"]
+    if settings.insecure:
+        return [*command, "--insecure"]
+    folder = settings.home / "certificates"
+    for flag, name in (("ca-certfile", "ca.crt"), ("certfile", "server.crt"), ("keyfile", "server.key")):
+        command += [f"--ssl-{flag}", str(_file(folder / name))]
+    return [*command, "--enable-supernode-auth"]
+
+
+def _supernode(settings: ClientSettings) -> list[str]:
+    command = ["flower-supernode", "--superlink", settings.server, "--port", str(free_port())]
+    command += ["--node-config", node_config({"site": str(settings.home / "client.toml")})]
+    if settings.insecure:
+        return [*command, "--insecure"]
+    command += ["--root-certificates", str(_file(settings.home / "ca.crt"))]
+    return [*command, "--auth-supernode-private-key", str(_file(settings.home / "key"))]
+
+
+def _file(path: Path) -> Path:
+    if not path.exists():
+        raise ConfigError(f"{path} is missing; `protofed deploy init` writes it")
+    return path
+
+
+def _write_connection(settings: ServerSettings, home: Path) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    lines = ["[superlink]", f'default = "{CONNECTION}"', "", f"[superlink.{CONNECTION}]"]
+    lines.append(f'address = "127.0.0.1:{settings.port}"')
+    if settings.insecure:
+        lines.append("insecure = true")
+    else:
+        lines.append(f'root-certificates = "{_file(settings.home / "certificates" / "ca.crt")}"')
+    write_atomic(home / "config.toml", ("\n".join(lines) + "\n").encode())
+
+
+def _register(settings: ServerSettings, home: Path) -> None:
+    """Keys of an earlier start are in Flower's database already."""
+    for name in settings.clients:
+        key = _file(settings.home / "keys" / f"{name}.pub")
+        marker = home / f"registered-{name}"
+        if marker.exists() and marker.read_bytes() == key.read_bytes() and (home / "state.db").exists():
+            continue
+        try:
+            call(["flwr", "supernode", "register", str(key), CONNECTION, "--name", name], home)
+        except EngineError as error:
+            if "already" not in str(error):
+                raise
+        write_atomic(marker, key.read_bytes())
+
+
+def _submit(settings: ServerSettings, home: Path, out: Path) -> None:
+    (out / "status.json").unlink(missing_ok=True)
+    values = node_config({"server": str(settings.home), "run": str(out)})
+    call(["flwr", "run", str(settings.home / "app"), CONNECTION, "--run-config", values], home)
+
+
+def _watch(out: Path, link: Program, say: Say) -> None:
+    """Tell rounds as they end; return when the run is finished, raise when it failed."""
+    told, waiting, started = 0, "", time.monotonic()
+    while True:
+        status = read_status(out)
+        if status is None:
+            if time.monotonic() - started > 300:
+                raise EngineError(f"Flower did not start the server app within 300 s; see {link.log}")
+        else:
+            for line in RunDir(out).lines("metrics.jsonl")[told:]:
+                told = line["round"]
+                say(_line(line, status))
+            missing = ", ".join(status["missing"])
+            if missing != waiting:
+                waiting = missing
+                say(f"waiting for {missing}" if missing else "all clients are there")
+            if status["state"] == "finished":
+                return
+            if status["state"].startswith("failed"):
+                raise EngineError(f"the run {status['state']}")
+            if not alive(int(status["pid"])):
+                raise EngineError(f"the server app died; see {link.log}; start the server again to go on")
+        if link.process.poll() is not None:
+            raise EngineError(f"Flower's SuperLink ended; see {link.log}: {link.tail()}")
+        time.sleep(0.5)
+
+
+def _line(record: dict[str, object], status: dict[str, object]) -> str:
+    acc = record.get("acc")
+    shown = ""
+    if isinstance(acc, dict) and acc:
+        shown = ", " + ", ".join(f"{mode} {value['mean']:.1f} %" for mode, value in acc.items())
+    failed = record.get("failed")
+    lost = f", {len(failed)} failed" if isinstance(failed, dict) and failed else ""
+    return f"round {record['round']} of {status.get('rounds', '?')}: {record['clients']} clients{lost}{shown}"

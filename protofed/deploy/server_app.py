@@ -1,0 +1,120 @@
+"""Flower's server app: waits for the clients, then plays the rounds with the common loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import secrets
+from pathlib import Path
+from typing import Any
+
+import torch
+from flwr.serverapp import ServerApp
+
+from .. import experiment as experiments
+from ..config import Config, read_recipe, resolve
+from ..core.data import LocalData
+from ..core.errors import ProtofedError
+from ..engines.federation import Federation
+from ..engines.store import Store
+from ..flower.engine import Flower
+from ..flower.link import GridLink
+from ..runs.directory import RunDir
+from ..runs.files import read_json, write_atomic, write_json
+from .agreement import Agreement, agree, make_task
+from .roster import Roster
+from .settings import ServerSettings, read_server
+from .status import StatusFile
+
+app = ServerApp()
+log = logging.getLogger("protofed")
+
+
+@app.main()
+def main(grid: Any, context: Any) -> None:
+    """One run, or the rest of one."""
+    out = Path(str(context.run_config["run"]))
+    status = StatusFile(out, context.run_id)
+    try:
+        serve(grid, read_server(Path(str(context.run_config["server"]))), out, status)
+    except ProtofedError as error:
+        status.end(f"failed: {error}")
+        raise
+    except BaseException as error:
+        status.end(f"failed: {error!r}")
+        raise
+    status.end("finished")
+
+
+def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) -> None:
+    roster = Roster(grid, settings.clients, not settings.insecure, status.roster)
+    directory, agreement = _agreement(settings, out, roster)
+    config = resolve(agreement.config)
+    torch.set_num_threads(config.system.threads)
+    status.begin(settings.clients, config.rounds.rounds)
+    roster.agreement = agreement
+    task, session = make_task(agreement), _session(out)
+    data = Remote([member.train for member in agreement.members])
+    link = GridLink(grid, roster.current)
+    engine = Flower(
+        task, data, Store(), link, config.transport, agreement.experiment, session, watch=status.event
+    )
+    federation = Federation(task, data, engine, config.rounds, on_failure="drop")
+    _restore(directory, federation)
+    experiment = experiments.Experiment(config, task, data, federation)
+    experiments.carry_out(experiment, directory, status.round)
+
+
+class Remote:
+    """Samples that lie elsewhere: only their numbers are known here."""
+
+    def __init__(self, sizes: list[int]):
+        self._sizes = sizes
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def size(self, client: int) -> int:
+        return self._sizes[client]
+
+    def train(self, client: int) -> LocalData:
+        raise RuntimeError(f"the samples of client {client} are on its own machine")
+
+    test = train
+
+
+def deployed_config(settings: ServerSettings) -> Config:
+    """The recipe, with what a deployment fixes: every round is a checkpoint, failures are survived."""
+    config = resolve(read_recipe(settings.home / settings.recipe))
+    system = dataclasses.replace(config.system, engine="flower", checkpoint_every=1, on_failure="drop")
+    return dataclasses.replace(config, system=system)
+
+
+def _agreement(settings: ServerSettings, out: Path, roster: Roster) -> tuple[RunDir, Agreement]:
+    """That of the interrupted run, or a new one once all clients are there."""
+    path = out / "agreement.json"
+    if path.exists():
+        return RunDir.open(out), Agreement.of_json(path.read_text())
+    members = roster.wait(settings.join_timeout)
+    made = agree(secrets.token_hex(8), deployed_config(settings), members, settings.classes)
+    make_task(made)  # every mistake shows before the run directory says that a run has begun
+    directory = RunDir.create(out, made.config, force=True)
+    write_atomic(path, (made.to_json() + "\n").encode())
+    return directory, made
+
+
+def _session(out: Path) -> int:
+    """Grows with every start, so that clients know old messages from new ones."""
+    path = out / "session.json"
+    number = int(read_json(path)["session"]) + 1 if path.exists() else 1
+    write_json(path, {"session": number})
+    return number
+
+
+def _restore(directory: RunDir, federation: Federation) -> None:
+    checkpoints = directory.checkpoints
+    if checkpoints.manifest.exists() or checkpoints.previous.exists():
+        round, state, warning = checkpoints.load(type(federation.state), federation.engine.store)
+        federation.round, federation.state = round, state
+        if warning:
+            log.warning(warning)

@@ -1,0 +1,87 @@
+"""A client's own side: its data, its model, and its class names in the server's numbering."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from ..core.data import LocalData
+from ..core.errors import ConfigError
+from ..data import Dataset, Split, load, partition
+from ..data.base import VOID, Rows
+from ..data.client import Loader
+from ..data.federated import SplitData
+from ..models.check import check_model
+from ..models.groups import assign
+from .agreement import Member
+from .settings import ClientSettings
+
+
+@dataclass
+class Site:
+    """What client.toml describes."""
+
+    settings: ClientSettings
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        spec = self.settings.data
+        kind, colon, rest = spec.partition(":")
+        path = self.settings.home / rest.split(",")[0]
+        if colon and rest and not rest.startswith(("/", "~")) and path.exists():
+            spec = f"{kind}:{self.settings.home}/{rest}"
+        return load(spec)
+
+    @cached_property
+    def split(self) -> Split:
+        settings, dataset = self.settings, self.dataset
+        if settings.partition is None:
+            rows = np.arange(len(dataset.y))
+            return Split(Rows.of([rows[~dataset.test]]), Rows.of([rows[dataset.test]]))
+        if settings.part >= settings.parts:
+            raise ConfigError(f"part {settings.part}: expected 0 to {settings.parts - 1}")
+        whole = partition(settings.partition, dataset, settings.parts, settings.seed)
+        return Split(Rows.of([whole.train[settings.part]]), Rows.of([whole.test[settings.part]]))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Class names by this client's own numbering."""
+        given = tuple(self.settings.classes)
+        if given and len(given) != self.dataset.num_classes:
+            raise ConfigError(
+                f"client {self.settings.name}: {len(given)} class names, but the data has "
+                f"{self.dataset.num_classes} classes"
+            )
+        names = given or tuple(name.strip() for name in self.dataset.classes)
+        if len(set(names)) < len(names):
+            raise ConfigError(f"client {self.settings.name}: a class name stands twice: {', '.join(names)}")
+        return names
+
+    def member(self) -> Member:
+        """What this client tells the server when it says hello."""
+        shape = self.dataset.shape
+        choice = assign(self.settings.model, 1, shape, len(self.names))
+        dim = check_model(choice.builders[0](), shape, len(self.names), choice.specs[0])
+        return Member(
+            name=self.settings.name,
+            model=choice.specs[0],
+            shape=shape,
+            dim=dim,
+            classes=self.names,
+            train=len(self.split.train[0]),
+            test=len(self.split.test[0]),
+            dense=self.dataset.dense,
+        )
+
+    def parts(self, classes: tuple[str, ...], dtype: torch.dtype) -> tuple[LocalData, LocalData]:
+        """Training and test samples, labels in the agreed numbering."""
+        data = SplitData(Loader(self.dataset, self.split, dtype))
+        return self._renumbered(data.train(0), classes), self._renumbered(data.test(0), classes)
+
+    def _renumbered(self, data: LocalData, classes: tuple[str, ...]) -> LocalData:
+        agreed = {name: number for number, name in enumerate(classes)}
+        table = torch.tensor([*(agreed[name] for name in self.names), VOID])  # index −1 stays void
+        return LocalData(data.x, table[data.y], data.augment)

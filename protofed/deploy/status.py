@@ -1,0 +1,93 @@
+"""How a deployed run is doing: written by the server app, read by `protofed status` and `server`."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from ..runs.directory import RunDir
+from ..runs.files import read_json, write_json
+
+
+class StatusFile:
+    """status.json in the run directory; a new version after every event."""
+
+    def __init__(self, run: Path, run_id: int = 0):
+        self.path = run / "status.json"
+        run.mkdir(parents=True, exist_ok=True)
+        self.values: dict[str, Any] = {"state": "waiting for clients", "pid": os.getpid()}
+        self.values |= {"flower_run": str(run_id), "clients": {}, "missing": [], "refused": []}
+        self._write()
+
+    def begin(self, clients: list[str], rounds: int) -> None:
+        self.names = clients
+        self.values |= {"state": "running", "rounds": rounds}
+        self._write()
+
+    def roster(self, **news: Any) -> None:
+        if "joined" in news:
+            known = self.values["clients"].setdefault(news["joined"], {})
+            known |= {"model": news["model"], "samples": news["samples"], "seen": time.time()}
+        if "missing" in news:
+            self.values["missing"] = news["missing"]
+        if "refused" in news:
+            self.values["refused"] = [*self.values["refused"], news["refused"]][-20:]
+        self._write()
+
+    def event(self, event: dict[str, Any]) -> None:
+        """A client answered, or did not."""
+        known = self.values["clients"].setdefault(self.names[event["client"]], {})
+        if event["reason"] is None:
+            known |= {"seen": time.time(), "round": event["round"], "problem": None}
+        else:
+            known |= {"problem": event["reason"], "failures": known.get("failures", 0) + 1}
+        self._write()
+
+    def round(self, record: dict[str, Any]) -> None:
+        self.values["round"] = record["round"]
+        self._write()
+
+    def end(self, state: str) -> None:
+        self.values["state"] = state
+        self._write()
+
+    def _write(self) -> None:
+        write_json(self.path, {**self.values, "updated": time.time()})
+
+
+def read_status(run: Path) -> dict[str, Any] | None:
+    path = run / "status.json"
+    return dict(read_json(path)) if path.exists() else None
+
+
+def overview(run: Path) -> dict[str, Any]:
+    """Everything that `protofed status` shows."""
+    status = read_status(run) or {"state": "not started"}
+    if status["state"] in ("running", "waiting for clients") and not alive(int(status.get("pid", 0))):
+        status["state"] = f"stopped in round {status.get('round', 0) + 1}"
+    lines = RunDir(run).lines("metrics.jsonl")
+    tested = [line for line in lines if line.get("acc")]
+    ways = ("up", "down")
+    return {
+        **status,
+        "rounds_done": len(lines),
+        "payload_bytes": {way: sum(line[way]["bytes"] for line in lines) for way in ways},
+        "message_bytes": {way: sum(line.get("wire", {}).get(way, 0) for line in lines) for way in ways},
+        "accuracy": {m: v["mean"] for m, v in tested[-1]["acc"].items()} if tested else {},
+        "failed": {str(line["round"]): line["failed"] for line in lines if line["failed"]},
+    }
+
+
+def alive(pid: int) -> bool:
+    """Whether a process of this machine runs; True where that cannot be known."""
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
