@@ -1,0 +1,96 @@
+"""Real deployments on 127.0.0.1: Flower's own programs, TLS and keys. Minutes, hence marked slow."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from protofed.runs.directory import RunDir
+
+pytestmark = pytest.mark.slow
+PATH = Path(__file__).parents[2] / "examples" / "deploy_three_sites" / "run.py"
+MINUTES = 12
+
+
+@pytest.fixture(scope="module")
+def example():
+    spec = importlib.util.spec_from_file_location("deploy_three_sites", PATH)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def started(example):
+    """Starts commands; whatever is left is stopped at the end."""
+    processes = []
+
+    def start(*arguments):
+        process = example.start(*arguments)
+        processes.append(process)
+        return process
+
+    yield start
+    example.stop([process for process in processes if process.poll() is None])
+
+
+def rounds(run):
+    return [line["round"] for line in RunDir(run).lines("metrics.jsonl")]
+
+
+def wait_for(condition, process, what):
+    end = time.monotonic() + 60 * MINUTES
+    while not condition():
+        assert process.poll() is None, f"the server ended with {process.returncode} before {what}"
+        assert time.monotonic() < end, f"no {what} after {MINUTES} minutes"
+        time.sleep(0.2)
+
+
+def test_example(tmp_path):
+    """The script ends with 0 only if the prototypes equal those of the same federation in one process."""
+    done = subprocess.run([sys.executable, str(PATH), str(tmp_path)], timeout=60 * MINUTES, check=False)
+    assert done.returncode == 0
+    summary = RunDir.open(tmp_path / "run").summary
+    assert summary["rounds"] == 3
+    assert summary["last"]["clf"]["mean"] > 80
+
+
+def test_server_killed_and_resumed(example, started, tmp_path):
+    """The second server goes on from the checkpoint; clients kept their models on their disks."""
+    federation, run = tmp_path / "federation", tmp_path / "run"
+    example.write_federation(federation, rounds=4)
+    server = started("server", str(federation / "server"), "--out", str(run))
+    for name in example.SITES:
+        started("client", str(federation / "clients" / name))
+    wait_for(lambda: len(rounds(run)) >= 2, server, "second round")
+    os.kill(server.pid, signal.SIGKILL)
+    server.wait()
+    second = started("server", str(federation / "server"), "--out", str(run))
+    assert second.wait(timeout=60 * MINUTES) == 0
+    assert rounds(run) == [1, 2, 3, 4]
+    assert json.loads((run / "session.json").read_text())["session"] == 2
+    example.protofed("deploy", "rehearse", str(federation), "--out", str(tmp_path / "rehearsal"))
+    assert example.compare(run, tmp_path / "rehearsal") < 1e-4
+
+
+def test_client_dies_and_comes_back(example, started, tmp_path):
+    """A killed client is missing for a while; the others go on; it takes part again with its old state."""
+    federation, run = tmp_path / "federation", tmp_path / "run"
+    example.write_federation(federation, rounds=12, timeout=20)
+    server = started("server", str(federation / "server"), "--out", str(run))
+    clients = {name: started("client", str(federation / "clients" / name)) for name in example.SITES}
+    wait_for(lambda: len(rounds(run)) >= 1, server, "first round")
+    os.kill(clients["south"].pid, signal.SIGKILL)
+    wait_for(lambda: any(line["failed"] for line in RunDir(run).lines("metrics.jsonl")), server, "failure")
+    started("client", str(federation / "clients" / "south"))
+    assert server.wait(timeout=60 * MINUTES) == 0
+    lines = RunDir(run).lines("metrics.jsonl")
+    assert {client for line in lines for client in line["failed"]} == {"2"}
+    assert lines[-1]["clients"] == 3
+    assert all(line["clients"] >= 2 for line in lines)
