@@ -2,13 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint install clean
+.PHONY: demo test test-all lint install clean
 
 demo: .venv/run-ready
 	$(BIN)/python examples/demo.py
 
 test: .venv/dev-ready
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+test-all: .venv/dev-ready
+	$(BIN)/python -m pytest -n 2 -m 'slow or not slow' $(ARGS)
 
 lint: .venv/dev-ready
 	$(BIN)/ruff check .
