@@ -48,6 +48,11 @@ def _add_deploy(commands: Any) -> None:
     rehearse = verbs.add_parser("rehearse", help="the same federation in this process", allow_abbrev=False)
     rehearse.add_argument("folder", type=Path, metavar="DIR", help="the directory of `deploy init`")
     rehearse.add_argument("--out", type=Path, required=True, help="run directory")
+    measure = verbs.add_parser("measure", help="ms and bytes of a round on the way", allow_abbrev=False)
+    measure.add_argument("--deployed", action="store_true", help="over Flower's programs, TLS and keys")
+    measure.add_argument("--clients", type=int, default=3, help="clients that answer (default: 3)")
+    measure.add_argument("--rounds", type=int, default=5, help="simulation: rounds of each kind (default: 5)")
+    measure.add_argument("--json", action="store_true", help="print JSON")
     deploy.set_defaults(function=deploy_command)
 
 
@@ -55,6 +60,8 @@ def deploy_command(args: argparse.Namespace) -> int:
     _need_flower()
     if args.verb == "rehearse":
         return _rehearse(args)
+    if args.verb == "measure":
+        return _measure(args)
     from ..deploy.init import init
 
     names = [name.strip() for name in args.clients.split(",") if name.strip()]
@@ -106,6 +113,26 @@ def _rehearse(args: argparse.Namespace) -> int:
     return 0
 
 
+def _measure(args: argparse.Namespace) -> int:
+    from ..deploy.measure import on_deployment, on_simulation
+
+    if args.clients < 1 or args.rounds < 1:
+        raise ConfigError("deploy measure: --clients and --rounds must be at least 1")
+    found = on_deployment(args.clients, _say) if args.deployed else on_simulation(args.clients, args.rounds)
+    if args.json:
+        sys.stdout.write(json.dumps(found) + "\n")
+        return 0
+    where = "Flower's programs on 127.0.0.1" if args.deployed else "Flower's simulation"
+    table = Table(title=f"a round with {args.clients} clients over {where}")
+    for column in ("payload", "upload", "ms", "payload bytes", "message up", "message down"):
+        table.add_column(column, justify="left" if column in ("payload", "upload") else "right")
+    for one in found:
+        sizes = [f"{one[key]:,}" for key in ("payload_bytes", "message_up", "message_down")]
+        table.add_row(one["payload"], one["upload"], f"{one['ms']:.0f}", *sizes)
+    Console().print(table)
+    return 0
+
+
 def _print(found: dict[str, Any]) -> None:
     console = Console()
     payload, wire = found["payload_bytes"], found["message_bytes"]
@@ -117,6 +144,12 @@ def _print(found: dict[str, Any]) -> None:
         f"messages {wire['up']:,} bytes up, {wire['down']:,} down",
         highlight=False,
     )
+    on_wire = found["wire_bytes"]
+    if on_wire["up"]:
+        console.print(
+            f"on the wire, all included: {on_wire['up']:,} bytes up, {on_wire['down']:,} down",
+            highlight=False,
+        )
     table = Table()
     for column in ("client", "model", "samples", "last round", "last seen", "failures", "problem"):
         table.add_column(column)

@@ -35,6 +35,8 @@ def answer(settings: ClientSettings, packet: Packet) -> Packet:
             return Packet({"kind": "hello", "member": _hello(settings)}, {})
         if kind == "agreement":
             return Packet(_store(settings, str(packet.meta["agreement"])), {})
+        if kind == "echo":
+            return _echo(packet)
         return _work(settings, packet)
     except ProtofedError as error:
         return Packet({"kind": str(kind), "error": " ".join(str(error).split())}, {})
@@ -46,6 +48,12 @@ def _hello(settings: ClientSettings) -> str:
     from .site import Site
 
     return json.dumps(dataclasses.asdict(Site(settings).member()))
+
+
+def _echo(packet: Packet) -> Packet:
+    from ..flower.respond import echo
+
+    return echo(packet)
 
 
 def _store(settings: ClientSettings, text: str) -> Meta:

@@ -100,12 +100,16 @@ def wait_for_port(host: str, port: int, running: Program, seconds: float = 120) 
     while time.monotonic() < end:
         if running.process.poll() is not None:
             raise EngineError(f"{running.name} ended at once; see {running.log}: {running.tail()}")
-        with socket.socket() as probe:
-            probe.settimeout(1)
-            if probe.connect_ex((host, port)) == 0:
-                return
+        if listens(host, port):
+            return
         time.sleep(0.5)
     raise EngineError(f"{running.name} is not on {host}:{port} after {seconds:.0f} s; see {running.log}")
+
+
+def listens(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((host, port)) == 0
 
 
 def free_port() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -9,24 +10,26 @@ from pathlib import Path
 
 from ..core.errors import ConfigError, EngineError, RunError
 from ..runs.directory import RunDir
-from ..runs.files import write_atomic, write_json
-from .processes import Program, call, free_port, node_config, wait_for_port
+from ..runs.files import read_json, write_atomic, write_json
+from .processes import Program, call, free_port, listens, node_config, wait_for_port
 from .settings import ClientSettings, ServerSettings, read_client, read_server
 from .status import alive, read_status
 
 CONNECTION = "protofed"
+PREDECESSOR_SECONDS = 60
 PAUSE_SECONDS = 5  # before a client's program is started again
 log = logging.getLogger("protofed")
 Say = Callable[[str], None]
 
 
-def run_server(folder: Path, out: Path, insecure: bool, say: Say) -> None:
+def run_server(folder: Path, out: Path, insecure: bool, say: Say, measure: bool = False) -> None:
     """Start Flower's SuperLink, register the clients' keys, submit the run, wait for its end."""
     settings = read_server(folder)
     out = out.resolve()
     _check_out(out)
     _check_security(settings.insecure, insecure, "server.toml", say)
     home = settings.home / "flower"
+    _wait_for_predecessor(settings, out)
     _write_connection(settings, home)
     link = Program(_superlink(settings, home), out / "superlink.log", home, settings.home)
     try:
@@ -35,8 +38,11 @@ def run_server(folder: Path, out: Path, insecure: bool, say: Say) -> None:
         if not settings.insecure:
             _register(settings, home)
         write_json(out / "deployment.json", {"server": str(settings.home)})
-        _submit(settings, home, out)
-        _watch(out, link, say)
+        _submit(settings, home, out, measure)
+        try:
+            _watch(out, link, say)
+        finally:
+            _count_traffic(home, out)
     finally:
         link.stop()
 
@@ -46,9 +52,8 @@ def run_client(folder: Path, insecure: bool, say: Say, once: bool = False) -> No
     it until the old connection has expired, about a minute."""
     settings = read_client(folder)
     _check_security(settings.insecure, insecure, "client.toml", say)
-    home = settings.home / "flower"
     while True:
-        node = Program(_supernode(settings), settings.home / "supernode.log", home, settings.home)
+        node = start_client(settings)
         say(f"client {settings.name}: connecting to {settings.server}")
         try:
             code = node.process.wait()
@@ -58,6 +63,27 @@ def run_client(folder: Path, insecure: bool, say: Say, once: bool = False) -> No
             raise EngineError(f"flower-supernode ended with code {code}: {node.tail()}")
         say(f"client {settings.name}: Flower's program ended with code {code}; again in {PAUSE_SECONDS} s")
         time.sleep(PAUSE_SECONDS)
+
+
+def start_client(settings: ClientSettings) -> Program:
+    """Flower's SuperNode for this client."""
+    home = settings.home / "flower"
+    return Program(_supernode(settings), settings.home / "supernode.log", home, settings.home)
+
+
+def _wait_for_predecessor(settings: ServerSettings, out: Path) -> None:
+    """A server that was killed needs some seconds until all of its processes are gone."""
+    end = time.monotonic() + PREDECESSOR_SECONDS
+    while True:
+        status = read_status(out)
+        busy = listens("127.0.0.1", settings.port)
+        working = status is not None and alive(int(status["pid"]))
+        if not busy and not working:
+            return
+        if time.monotonic() > end:
+            what = f"process {status['pid']} works on {out}" if status and working else "something listens"
+            raise RunError(f"port {settings.port}: {what}; stop it, or choose another port")
+        time.sleep(0.5)
 
 
 def _check_out(out: Path) -> None:
@@ -129,10 +155,26 @@ def _register(settings: ServerSettings, home: Path) -> None:
         write_atomic(marker, key.read_bytes())
 
 
-def _submit(settings: ServerSettings, home: Path, out: Path) -> None:
+def _submit(settings: ServerSettings, home: Path, out: Path, measure: bool) -> None:
     (out / "status.json").unlink(missing_ok=True)
-    values = node_config({"server": str(settings.home), "run": str(out)})
+    values = node_config({"server": str(settings.home), "run": str(out)}) + f" measure={str(measure).lower()}"
     call(["flwr", "run", str(settings.home / "app"), CONNECTION, "--run-config", values], home)
+
+
+def _count_traffic(home: Path, out: Path) -> None:
+    """Flower's own count of the bytes on the wire, for `protofed status`. A restarted run has several."""
+    status = read_status(out)
+    if status is None:
+        return
+    try:
+        listed = json.loads(call(["flwr", "list", CONNECTION, "--format", "json"], home, seconds=60))
+        traffic = {str(run["run-id"]): run["network-traffic"] for run in listed["runs"]}
+    except (EngineError, ValueError, KeyError, TypeError) as error:
+        log.warning("Flower's count of the traffic is missing: %s", error)
+        return
+    path = out / "traffic.json"
+    known = dict(read_json(path)) if path.exists() else {}
+    write_json(path, known | {run: traffic[run] for run in [status["flower_run"]] if run in traffic})
 
 
 def _watch(out: Path, link: Program, say: Say) -> None:

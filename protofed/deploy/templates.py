@@ -63,6 +63,7 @@ clientapp = "protofed_app.client:app"
 [tool.flwr.app.config]
 server = ""
 run = ""
+measure = false
 """,
     "protofed_app/__init__.py": "",
     "protofed_app/server.py": "from protofed.deploy.server_app import app as found\n\napp = found\n",

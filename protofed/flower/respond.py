@@ -42,6 +42,11 @@ def respond(desk: Desk, packet: Packet) -> Packet:
     return Packet({**head, **meta}, arrays, str(packet.meta.get("upload", "full")))
 
 
+def echo(packet: Packet) -> Packet:
+    """The same tensors back, in the precision asked for: to measure the way, not the work."""
+    return Packet({"kind": "echo"}, packet.arrays, str(packet.meta.get("upload", "full")))
+
+
 def _check(desk: Desk, meta: Meta) -> None:
     name = desk.task.algorithm.name
     if meta.get("kind") not in ("train", "evaluate"):

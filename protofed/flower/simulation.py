@@ -32,7 +32,7 @@ from ..engines.store import Store
 from ..engines.transport import Transport
 from .engine import Flower
 from .packet import Exchanged, Packet
-from .respond import Desk, respond
+from .respond import Desk, echo, respond
 from .vault import Vault
 
 START_SECONDS = 180  # Ray needs 10 to 30 s, more on a busy machine
@@ -191,6 +191,7 @@ def _client_app(root: str) -> Any:
 
     app.train()(act)
     app.evaluate()(act)
+    app.query()(act)
     return app
 
 
@@ -204,6 +205,8 @@ def answer(message: Any, root: Path) -> Any:
     from .codec import decode, encode
 
     packet = decode(message.content)
+    if packet.meta["kind"] == "echo":
+        return Message(encode(echo(packet)), reply_to=message)
     task, data = _open(root / str(packet.meta["task"]))
     client = int(packet.meta["client"])
     vault = Vault(root / "vaults", str(packet.meta["experiment"]), str(client))

@@ -1,6 +1,7 @@
 """What clients do wrong, with real client processes: refused by name, and the round goes on without them."""
 
 import os
+import re
 import time
 
 import pytest
@@ -103,7 +104,7 @@ def test_bad_reply_is_refused_by_name(federation, fault):
     first, second = made.play(), made.play()
     assert list(first["failed"]) == [str(BAD)]
     assert f"client {BAD}" in first["failed"][str(BAD)]
-    pytest.raises(MessageError, _raise, first["failed"][str(BAD)]).match(reason)
+    assert re.search(reason, first["failed"][str(BAD)])
     assert all(torch.isfinite(t).all() for t in made.state.arrays().values() if t.is_floating_point())
     assert (first["clients"], second["clients"], second["failed"]) == (5, 6, {})
 

@@ -74,7 +74,7 @@ def test_a_restarted_server_may_go_back_one_state(vault):
 
 
 def test_a_lost_disk_is_named(vault):
-    with pytest.raises(MessageError, match="last accepted 5.0 .* no round"):
+    with pytest.raises(MessageError, match=r"last accepted 5\.0 .* no round"):
         vault.open(at(6, "5.0", session=2))
 
 
