@@ -5,21 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from small_run import SMALL
+from small_run import SMALL, Call, Called
 
 from protofed.cli.main import main
-
-
-class Called(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Called]
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import random
@@ -14,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Call
-from small_run import SMALL, assert_same_run, lines
+from small_run import SMALL, Call, assert_same_run, call_and_exit, lines
 
 from protofed.cli.main import main
-from protofed.runs.directory import RunDir
 
 PATIENCE = 60.0  # seconds that a test waits for something to happen before it fails
 
@@ -34,40 +33,48 @@ def wait_for_lines(run: Path, count: int, process: Any) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.parametrize(
-    ("number", "engine"), [(signal.SIGINT, "workers"), (signal.SIGTERM, "sequential")], ids=["ctrl-c", "term"]
-)
-def test_an_interrupted_process_says_how_to_go_on(call: Call, number: signal.Signals, engine: str) -> None:
-    """Ctrl-C reaches all processes of a terminal: the workers, too, end without a word."""
-    argv = ["run", "fedproto", *SMALL, "--rounds", "500", "--engine", engine, "--out", "a"]
-    command = [sys.executable, "-m", "protofed.cli.main", *argv]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
-        wait_for_lines(Path("a"), 2, process)
-        os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-        _, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130, err
+def assert_resumable(code: int | None, err: str) -> None:
+    """Exit code 130, one last line that says how to go on, and a checkpoint."""
+    assert code == 130, err
     assert "Traceback" not in err
     last = err.strip().splitlines()[-1]
     assert last.startswith("protofed: interrupted; after round ")
     assert last.endswith("; continue with: protofed resume a")
-    done = int(RunDir.open(Path("a")).checkpoints.manifest.read_text().split('"round": ')[1].split(",")[0])
-    assert done >= 1
-    assert len(lines("a")) >= done
+    manifest = json.loads(Path("a/checkpoint/manifest.json").read_text())
+    assert 1 <= manifest["round"] <= len(lines("a"))
+
+
+def test_ctrl_c_says_how_to_go_on() -> None:
+    """It reaches all processes of a terminal: the workers, too, end without a word."""
+    argv = ["run", "fedproto", *SMALL, "--rounds", "500", "--engine", "workers", "--out", "a"]
+    command, pipe = [sys.executable, "-m", "protofed.cli.main", *argv], subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
+        wait_for_lines(Path("a"), 2, process)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+    assert_resumable(process.returncode, err)
 
 
 @pytest.fixture(scope="module")
 def server() -> Any:
     """Processes forked from one that has imported protofed: each starts within milliseconds."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["protofed.cli.main", "sklearn.datasets"])
+    context.set_forkserver_preload(["protofed.cli.main", "safetensors.torch", "sklearn.datasets"])
     return context
 
 
 def start(server: Any, *argv: str) -> BaseProcess:
-    process: BaseProcess = server.Process(target=main, args=(list(argv),))
+    process: BaseProcess = server.Process(target=call_and_exit, args=(list(argv), "stderr"))
     process.start()
     return process
+
+
+def test_sigterm_is_like_ctrl_c(server: Any) -> None:
+    process = start(server, "run", "fedproto", *SMALL, "--rounds", "500", "--out", "a")
+    wait_for_lines(Path("a"), 2, process)
+    process.terminate()
+    process.join(PATIENCE)
+    assert_resumable(process.exitcode, Path("stderr").read_text())
 
 
 def test_kill_9_at_any_moment(server: Any, call: Call) -> None:

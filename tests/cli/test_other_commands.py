@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Call
-from small_run import SMALL, assert_same_run, lines
+from small_run import SMALL, Call, assert_same_run, lines
 
 Copy = Callable[..., None]
 

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Call
-from small_run import SMALL, assert_same_run, lines
+from small_run import SMALL, Call, assert_same_run, lines
 
 from protofed.runs.directory import RunDir
 
