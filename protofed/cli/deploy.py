@@ -81,6 +81,21 @@ def server_command(args: argparse.Namespace) -> int:
     return 0
 
 
+def is_deployed(run: Path) -> bool:
+    return (run / "deployment.json").exists()
+
+
+def resume_deployed(run: Path) -> None:
+    """`protofed resume` of a deployed run: the server again, clients as they are."""
+    _need_flower()
+    from ..deploy.serve import run_server
+    from ..deploy.settings import read_server
+    from ..runs.files import read_json
+
+    folder = Path(read_json(run / "deployment.json")["server"])
+    run_server(folder, run, read_server(folder).insecure, _say)
+
+
 def client_command(args: argparse.Namespace) -> int:
     _need_flower()
     from ..deploy.serve import run_client

@@ -16,6 +16,7 @@ from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
 from ..runs.directory import RunDir
 from ..trackers import Tracking, open_tracker
+from .deploy import is_deployed, resume_deployed
 from .parser import add_settings, settings_of
 from .progress import RoundProgress
 from .show import print_run
@@ -55,6 +56,9 @@ def resume(args: argparse.Namespace) -> int:
     if directory.summary is not None:
         if not (args.quiet or args.json):
             sys.stderr.write(f"{args.run} is finished already\n")
+        return _show(directory, args)
+    if is_deployed(args.run):
+        resume_deployed(args.run)
         return _show(directory, args)
     return _carry_out(experiment.reopen(directory, _warn), directory, args)
 
