@@ -38,6 +38,7 @@ def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         onboard,
         partition,
         profile,
+        report,
         reproduce,
         run,
         show,
@@ -55,6 +56,7 @@ def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     for module in (
         run,
         show,
+        report,
         listing,
         partition,
         bench,

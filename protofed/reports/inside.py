@@ -1,0 +1,215 @@
+"""What a report shows of data and models, from the last checkpoint: split, embeddings, prototype
+margins, attention.
+
+Figures of the papers: client × class bubbles (*FedTGP*, Figs. 7–10); t-SNE of test samples with local
+and global prototypes (*FedProto*, Fig. 2; *FedTGP*, Figs. 5, 6; *FedPLCC*, Fig. 2); margin of a class
+among one client's prototypes, the largest over clients, beside its margin among the global ones
+(*FedTGP*, Fig. 1); weights of the clients in the average (*ProtoMargin*, supplement).
+
+Departures: of many clients only some are embedded, evenly drawn. Local prototypes are those of the model
+that is tested at the client, for all methods alike, whatever was uploaded. Where a class has several
+global prototypes its margin is the smallest among them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..analysis.run_metrics import evaluated_net
+from ..core.data import LocalData
+from ..core.rng import numpy_generator
+from ..data import Dataset, Split
+from ..data.describe import describe_split
+from ..experiment import Experiment, reopen
+from ..ops.prototypes import class_means, features, owned
+from ..runs.directory import RunDir
+
+MOST_CLIENTS = 50  # that are embedded
+MOST_BUBBLES = 200  # clients in the bubble chart
+
+
+class OnThisMachine(RunDir):
+    """A run directory whose run is reopened in this process and on the CPU, wherever it was made."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        found = super().config
+        return {**found, "system": {**found["system"], "engine": "sequential", "device": "cpu"}}
+
+
+def look_inside(directory: RunDir, points: int, notes: list[str]) -> dict[str, Any]:
+    """The parts of a report that need data and checkpoint; remarks are added to `notes`."""
+    return measure(reopen(OnThisMachine(directory.path), notes.append), points, notes)
+
+
+def measure(experiment: Experiment, points: int, notes: list[str]) -> dict[str, Any]:
+    """The same of an experiment as it stands."""
+    result = describe_data(experiment)
+    if experiment.federation.round:
+        clients = _chosen(experiment, notes)
+        local = [_local(experiment, client) for client in clients]
+        result["space"] = _space(experiment, clients, local, points)
+        result["margins"] = _margins(experiment, local)
+        result["attention"] = _attention(experiment)
+    return {key: value for key, value in result.items() if value is not None}
+
+
+def describe_data(experiment: Experiment) -> dict[str, Any]:
+    """Who has how much of what, and which model. Reads labels only."""
+    task = experiment.task
+    result: dict[str, Any] = {"models": [task.groups[task.group_of(k)].name for k in range(task.clients)]}
+    if experiment.dataset is not None and experiment.split is not None:
+        result["split"] = _split(experiment.dataset, experiment.split)
+    return result
+
+
+def _split(dataset: Dataset, split: Split) -> dict[str, Any]:
+    summary = describe_split(dataset, split, most=0)
+    return {
+        "classes": list(dataset.classes),
+        "counts": summary.train[:MOST_BUBBLES].tolist(),
+        "samples": summary.train.sum(axis=1).tolist(),
+        "test_samples": summary.test.sum(axis=1).tolist(),
+        "held": (summary.train > 0).sum(axis=1).tolist(),
+    }
+
+
+# embeddings
+
+
+def _chosen(experiment: Experiment, notes: list[str]) -> list[int]:
+    """Clients whose embeddings can be drawn into one space: those of the most frequent size."""
+    task = experiment.task
+    dims = [task.embed_dims[task.group_of(client)] for client in experiment.active]
+    common = max(set(dims), key=dims.count)
+    if len(set(dims)) > 1:
+        notes.append(
+            f"embeddings: only the {dims.count(common)} clients whose embeddings have size {common} are shown"
+        )
+    fitting = [client for client, dim in zip(experiment.active, dims) if dim == common]
+    fitting = [client for client in fitting if experiment.data.size(client)]
+    if len(fitting) <= MOST_CLIENTS:
+        return fitting
+    notes.append(f"embeddings: {MOST_CLIENTS} of {len(fitting)} clients are shown")
+    return [fitting[i] for i in np.linspace(0, len(fitting) - 1, MOST_CLIENTS).astype(int)]
+
+
+@torch.no_grad()
+def _local(experiment: Experiment, client: int) -> tuple[Tensor, Tensor]:
+    """The client's prototypes [J, D] and their classes [J], by the model that is tested there."""
+    net, data = evaluated_net(experiment, client), experiment.data.train(client)
+    mean, cls, _ = owned(*class_means(net, data, experiment.task.C))
+    return mean, cls
+
+
+def _space(
+    experiment: Experiment, clients: Sequence[int], local: Sequence[tuple[Tensor, Tensor]], points: int
+) -> dict[str, Any] | None:
+    """Positions [x, y], classes and clients of samples, local and global prototypes."""
+    samples = [_embedded(experiment, client, -(-points // max(1, len(clients)))) for client in clients]
+    kinds = {
+        "samples": [(client, *pair) for client, pair in zip(clients, samples)],
+        "local": [(client, *pair) for client, pair in zip(clients, local)],
+        "global": [(-1, *pair) for pair in _global(experiment)],
+    }
+    rows = [z for parts in kinds.values() for _, z, _ in parts if len(z)]
+    if sum(map(len, rows)) < 4:
+        return None
+    placed = project(torch.cat(rows).cpu().double().numpy())
+    result: dict[str, Any] = {"classes": list(experiment.task.class_names)}
+    start = 0
+    for kind, parts in kinds.items():
+        count = sum(len(z) for _, z, _ in parts)
+        result[kind] = {
+            "xy": np.round(placed[start : start + count], 2).tolist(),
+            "cls": [c for _, _, y in parts for c in y.tolist()],
+            "client": [client for client, _, y in parts for _ in range(len(y))],
+        }
+        start += count
+    return result
+
+
+def _global(experiment: Experiment) -> list[tuple[Tensor, Tensor]]:
+    found = experiment.task.algorithm.prototypes(experiment.federation.state)
+    return [] if found is None or not len(found[0]) else [found]
+
+
+@torch.no_grad()
+def _embedded(experiment: Experiment, client: int, most: int) -> tuple[Tensor, Tensor]:
+    """Embeddings and labels of at most so many test samples (positions, with dense labels)."""
+    data = experiment.data.test(client)
+    dim = experiment.task.embed_dims[experiment.task.group_of(client)]
+    if not len(data) or not most:
+        return data.x.new_zeros(0, dim), data.y.new_zeros(0)
+    random = numpy_generator(experiment.config.seed, "report", client)
+    rows = torch.from_numpy(random.permutation(len(data))[:most])
+    z, y = features(evaluated_net(experiment, client), LocalData(data.x[rows], data.y[rows]))
+    z, y = z[y >= 0], y[y >= 0]
+    kept = torch.from_numpy(random.permutation(len(y))[:most])
+    return z[kept], y[kept]
+
+
+def project(rows: np.ndarray) -> np.ndarray:
+    """t-SNE [N, 2] of rows [N, D], the same in every call; perplexity 30, less for few rows."""
+    from sklearn.manifold import TSNE
+
+    if not np.ptp(rows, axis=0).any():
+        return np.zeros((len(rows), 2))
+    perplexity = min(30.0, (len(rows) - 1) / 3)
+    start = "pca" if rows.shape[1] > 1 else "random"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # collapsed embeddings divide by a variance of 0 on the way
+        placed = TSNE(perplexity=perplexity, init=start, random_state=0).fit_transform(rows)
+    return np.nan_to_num(np.asarray(placed, dtype=np.float64))
+
+
+# prototypes
+
+
+def _margins(experiment: Experiment, local: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Any] | None:
+    classes = experiment.task.C
+    found = torch.full((classes,), -torch.inf)
+    for rows, cls in local:
+        own = class_margins(rows, cls, classes).cpu().float()
+        found = found.maximum(own.where(own.isfinite(), -torch.inf))
+    if not found.isfinite().any():
+        return None
+    result = {"classes": list(experiment.task.class_names), "client": _finite(found), "global": None}
+    for rows, cls in _global(experiment):
+        result["global"] = _finite(class_margins(rows, cls, classes).cpu().float())
+    return result
+
+
+def class_margins(rows: Tensor, cls: Tensor, classes: int) -> Tensor:
+    """[C]: smallest distance of a prototype of the class to one of another; infinite where there is none.
+
+    Points 0 and 1 of class 0, 4 of class 2: margins 3, ∞, 3.
+    """
+    distance = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
+    nearest = distance.masked_fill(cls[:, None] == cls[None], torch.inf).amin(1)
+    return rows.new_full((classes,), torch.inf).scatter_reduce(0, cls, nearest, "amin")
+
+
+def _finite(values: Tensor) -> list[float | None]:
+    return [float(v) if np.isfinite(v) else None for v in values.tolist()]
+
+
+# clients' weights
+
+
+def _attention(experiment: Experiment) -> dict[str, Any] | None:
+    """The last round's weights of the clients, beside their shares of the samples."""
+    state = experiment.federation.state
+    weights, clients = getattr(state, "attention", None), getattr(state, "clients", None)
+    if weights is None or clients is None or not len(weights):
+        return None
+    ids = clients.tolist()
+    sizes = [experiment.data.size(client) for client in ids]
+    shares = [size / max(1, sum(sizes)) for size in sizes]
+    return {"clients": ids, "weights": weights.tolist(), "shares": shares}
