@@ -12,13 +12,12 @@ test; see `statistics`.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ..config import resolve
+from ..config import Config, resolve
 from ..core.algorithm import methods
 from ..core.errors import ConfigError
 from .outcome import Outcome
@@ -71,7 +70,11 @@ def plan_comparison(texts: Sequence[str], settings: Mapping[str, Any], seeds: in
     choices = [read_method(text) for text in dict.fromkeys(written)]
     if not choices:
         raise ConfigError("compare: name at least one method, or all")
-    return [_planned(choice, settings, seed) for choice in choices for seed in seed_range(settings, seeds)]
+    found = []
+    for choice in choices:
+        config = _config(choice, settings)
+        found += [Planned(choice.label, replace(config, seed=seed)) for seed in seed_range(settings, seeds)]
+    return found
 
 
 def seed_range(settings: Mapping[str, Any], seeds: int) -> range:
@@ -81,10 +84,10 @@ def seed_range(settings: Mapping[str, Any], seeds: int) -> range:
     return range(first, first + seeds)
 
 
-def _planned(choice: MethodChoice, settings: Mapping[str, Any], seed: int) -> Planned:
+def _config(choice: MethodChoice, settings: Mapping[str, Any]) -> Config:
     weakest, strongest = choice.layers()
     shared = common_training(settings) if choice.preset is None else {"sampling": "uniform", **settings}
-    return Planned(choice.label, resolve(weakest, shared, strongest, {"seed": seed}))
+    return resolve(weakest, shared, strongest)
 
 
 def compare(done: Sequence[Done]) -> Comparison:
@@ -150,7 +153,7 @@ def _with_significance(lines: Sequence[Line], runs: Mapping[str, Sequence[Outcom
             paired_p(_pairs(runs[line.method], line.mode), base) if len(same_rounds) == 1 else math.nan
         )
     added = {
-        line.method: dataclasses.replace(line, gap=line.last - first.last, p=p, p_holm=adjusted)
+        line.method: replace(line, gap=line.last - first.last, p=p, p_holm=adjusted)
         for line, p, adjusted in zip(others, values, holm(values))
     }
     return [added.get(line.method, line) if line.main else line for line in lines]

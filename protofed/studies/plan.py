@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ..config import Config, Train, setting_names
@@ -30,7 +31,7 @@ class Planned:
     def seed(self) -> int:
         return self.config.seed
 
-    @property
+    @cached_property
     def key(self) -> str:
         return run_key(self.config)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..config import SECTIONS, Config, resolve
@@ -72,16 +72,14 @@ def _cell_plan(
     why = [text for text in (recipe.about.stand_in, column.stand_in, row.stand_in) if text]
     if not column.run or recipe.about.costs:
         return CellPlan(row, column, (), tuple(why))
-    by_seed = tuple(
-        tuple(
-            Planned(f"{row.name} {column.name}", cell_config(recipe, row, column, point, settings, seed))
-            for point in over_points(recipe, column)
-        )
-        for seed in seeds
-    )
-    published = cell_config(recipe, row, column, over_points(recipe, column)[0], {}, seeds[0])
-    measure = column.measure or recipe.about.measure
-    return CellPlan(row, column, by_seed, (*why, *changes(by_seed[0][0].config, published, measure)))
+    points = over_points(recipe, column)
+    configs = [cell_config(recipe, row, column, point, settings) for point in points]
+    label = f"{row.name} {column.name}"
+    by_seed = tuple(tuple(Planned(label, replace(c, seed=seed)) for c in configs) for seed in seeds)
+    if settings:
+        published = cell_config(recipe, row, column, points[0], {})
+        why += changes(configs[0], published, column.measure or recipe.about.measure)
+    return CellPlan(row, column, by_seed, tuple(why))
 
 
 def over_points(recipe: Recipe, column: Column) -> list[dict[str, Any]]:
@@ -91,12 +89,12 @@ def over_points(recipe: Recipe, column: Column) -> list[dict[str, Any]]:
 
 
 def cell_config(
-    recipe: Recipe, row: Row, column: Column, point: Mapping[str, Any], settings: Mapping[str, Any], seed: int
+    recipe: Recipe, row: Row, column: Column, point: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> Config:
-    """The layers of one run; the command line is the strongest."""
+    """The layers of one run, without its seed; the command line is the strongest."""
     chosen = {"method": row.method, "preset": row.preset, "options": column.options.get(row.method, {})}
     own = {**row.settings, "options": row.options}
-    return resolve(chosen, recipe.settings, column.settings, point, own, settings, {"seed": seed})
+    return resolve(chosen, recipe.settings, column.settings, point, own, settings)
 
 
 def changes(config: Config, published: Config, measure: str) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..config import Config, resolve, setting_names
@@ -87,11 +87,8 @@ def plan_point(
 ) -> list[Planned]:
     """The runs of one combination."""
     base = resolve({"method": method}, settings)
-    layer = point_layer(base, point)
-    return [
-        Planned(label(point), resolve({"method": method}, settings, layer, {"seed": seed}))
-        for seed in seed_range(settings, seeds)
-    ]
+    config = resolve({"method": method}, settings, point_layer(base, point))
+    return [Planned(label(point), replace(config, seed=seed)) for seed in seed_range(settings, seeds)]
 
 
 def point_layer(base: Config, point: Mapping[str, str]) -> dict[str, Any]:

@@ -1,0 +1,277 @@
+"""Our numbers beside printed ones: values, spreads, verdicts and claims, from made-up runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from fake_runs import write_run
+
+from protofed.studies import measures
+from protofed.studies.cells import Cell, cells, claims, judge
+from protofed.studies.recipe import Recipe, read
+from protofed.studies.reproduce import CellPlan, Choice, plan_reproduction
+from protofed.studies.reproduction_table import compact, listing, markdown
+from protofed.studies.runner import REFUSED, Done
+
+RECIPE = """
+rounds = 2
+clients = 2
+models = "mlp"
+
+[about]
+title = "A toy"
+paper = "Somebody, 2020"
+seeds = 2
+tolerance = 2.0
+{about}
+
+[[about.rows]]
+name = "A"
+method = "fedproto"
+
+[[about.rows]]
+name = "B"
+method = "local"
+
+[[about.columns]]
+name = "x"
+{column}
+
+[[about.orders]]
+above = "A"
+below = "B"
+{order}
+
+[published.mean]
+A = [50.0]
+B = [50.0]
+
+[published.std]
+A = [1.5]
+B = [nan]
+"""
+
+
+def recipe_of(folder: Path, about: str = 'spread = "clients"', column: str = "", order: str = "") -> Recipe:
+    path = folder / "toy.toml"
+    path.write_text(RECIPE.format(about=about, column=column, order=order))
+    return read(path)
+
+
+def run_all(
+    folder: Path, plans: Sequence[CellPlan], accuracies: dict[str, Sequence[Sequence[float]]], rounds: int = 2
+) -> dict[str, Done]:
+    """Write every planned run: `accuracies[row][seed]` are the clients in the last round, 0 before."""
+    done = {}
+    for plan in plans:
+        mode = "gp_local" if plan.row.name == "A" else "clf"
+        for of_seed, last in zip(plan.by_seed, accuracies[plan.row.name], strict=True):
+            for planned in of_seed:
+                acc = {mode: [*([[0.0] * len(last)] * (rounds - 1)), last]}
+                done[planned.key] = write_run(folder / planned.folder, planned, acc)
+    return done
+
+
+def cells_of(folder: Path, recipe: Recipe, accuracies: dict, **choice) -> list[Cell]:
+    plans = plan_reproduction(recipe, Choice(**choice))
+    return cells(recipe, plans, run_all(folder, plans, accuracies))
+
+
+def test_agrees_and_better(tmp_path: Path) -> None:
+    """A: seeds 50 ± 2 and 53 ± 1 over clients: 51.5 ± 1.5, which is 1.5 above 50. B: 60 and 62: 61."""
+    a, b = cells_of(tmp_path, recipe_of(tmp_path), {"A": [[48, 52], [52, 54]], "B": [[60, 60], [62, 62]]})
+    assert (a.ours, a.spread, a.difference, a.verdict) == (51.5, 1.5, 1.5, "agrees")
+    assert (b.ours, b.difference, b.verdict, b.seeds, b.rounds) == (61.0, 11.0, "better", 2, 2)
+    assert b.seconds == 2 * (1 + 2 + 2 * 0.5)
+
+
+def test_spread_over_seeds(tmp_path: Path) -> None:
+    """Means 40 and 43 of two seeds: √4.5."""
+    a, _ = cells_of(
+        tmp_path, recipe_of(tmp_path, 'spread = "seeds"'), {"A": [[40, 40], [43, 43]], "B": [[1, 1], [1, 1]]}
+    )
+    assert a.spread == pytest.approx(math.sqrt(4.5))
+    assert a.verdict == "worse"
+
+
+def test_average_and_spread_over_a_setting(tmp_path: Path) -> None:
+    """Three runs a seed of 40, 50 and 60: mean 50, sample deviation 10, for both seeds."""
+    recipe = recipe_of(tmp_path, 'spread = "over"\nover = { stragglers = [0.0, 0.5, 0.8] }')
+    plans = plan_reproduction(recipe, Choice(rows=["A"]))
+    done = {}
+    for of_seed in plans[0].by_seed:
+        for planned, value in zip(of_seed, (40.0, 50.0, 60.0), strict=True):
+            done[planned.key] = write_run(tmp_path / planned.folder, planned, {"gp_local": [[value]] * 2})
+    (cell,) = cells(recipe, plans, done)
+    assert (cell.ours, cell.spread, cell.verdict) == (50.0, 10.0, "agrees")
+    del done[plans[0].by_seed[1][2].key]
+    (cell,) = cells(recipe, plans, done)
+    assert (cell.verdict, cell.why) == ("not comparable", "not all runs of the average started so far")
+
+
+@pytest.mark.parametrize(
+    ("about", "column", "value"),
+    [
+        ('measure = "last"', "", 30.0),
+        ('measure = "best"', "", 50.0),
+        ('measure = "smoothed"', "", 30.0),  # the last tenth of three rounds is one round
+        ('measure = "last"', "client = 1", 40.0),
+        ('measure = "best"', "client = 1", 70.0),
+        ('measure = "last"', 'measure = "train_loss"', 1 / 3),
+        ('measure = "last"', 'measure = "test_loss"', 2 / 3),
+    ],
+)
+def test_what_is_measured(tmp_path: Path, about: str, column: str, value: float) -> None:
+    """Rounds with clients (10, 10), (30, 70), (20, 40): means 10, 50, 30; losses 1/r and 2/r."""
+    recipe = recipe_of(tmp_path, about, column)
+    plans = plan_reproduction(recipe, Choice(rows=["A"], seeds=1, settings={"rounds": 3}))
+    (planned,) = plans[0].runs
+    rounds = [[10.0, 10.0], [30.0, 70.0], [20.0, 40.0]]
+    done = {planned.key: write_run(tmp_path / "run", planned, {"gp_local": rounds})}
+    assert cells(recipe, plans, done)[0].ours == pytest.approx(value)
+
+
+def test_a_distance_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = recipe_of(tmp_path, "", 'measure = "proto_distance"')
+    plans = plan_reproduction(recipe, Choice(rows=["A"], seeds=1))
+    done = run_all(tmp_path, plans, {"A": [[50, 50]]})
+    calls = []
+
+    class Engine:
+        def close(self) -> None:
+            calls.append("closed")
+
+    class Reopened:
+        class federation:
+            engine = Engine()
+
+    monkeypatch.setattr(measures.experiment, "reopen", lambda directory: Reopened())
+    monkeypatch.setattr(measures, "prototype_distance", lambda experiment: 0.25)
+    assert [cells(recipe, plans, done)[0].ours for _ in range(2)] == [0.25, 0.25]
+    assert calls == ["closed"]
+
+
+@pytest.mark.parametrize(
+    ("about", "column", "settings", "why"),
+    [
+        ('stand_in = "other data"', "", {}, "other data"),
+        ("", 'stand_in = "smaller images"', {}, "smaller images"),
+        ("", "", {"rounds": 1}, "1 of 2 rounds"),
+        ("", "", {"lr": 0.5, "clients": 3}, "clients changed; lr changed"),
+        ('measure = "best"', "", {"eval_every": 2}, "eval_every changed"),
+    ],
+)
+def test_not_comparable(tmp_path: Path, about: str, column: str, settings: dict, why: str) -> None:
+    recipe = recipe_of(tmp_path, about, column)
+    plans = plan_reproduction(recipe, Choice(rows=["A"], settings=settings))
+    done = run_all(tmp_path, plans, {"A": [[50, 50], [50, 50]]}, rounds=settings.get("rounds", 2))
+    (cell,) = cells(recipe, plans, done)
+    assert (cell.verdict, cell.why, cell.difference) == ("not comparable", why, 0.0)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"eval_every": 2}, {"engine": "sequential"}, {"seed": 5}, {"rounds": 2}]
+)
+def test_still_comparable(tmp_path: Path, settings: dict) -> None:
+    recipe = recipe_of(tmp_path)
+    plans = plan_reproduction(recipe, Choice(rows=["A"], settings=settings))
+    done = run_all(tmp_path, plans, {"A": [[50, 50], [50, 50]]})
+    assert cells(recipe, plans, done)[0].verdict == "agrees"
+
+
+def test_a_run_on_its_way_is_not_comparable(tmp_path: Path) -> None:
+    recipe = recipe_of(tmp_path)
+    plans = plan_reproduction(recipe, Choice(rows=["A"]))
+    done = run_all(tmp_path, plans, {"A": [[50, 50], [50, 50]]}, rounds=1)
+    (cell,) = cells(recipe, plans, done)
+    assert (cell.verdict, cell.why) == ("not comparable", "only 1 of 2 rounds done so far")
+
+
+def test_refused_and_missing_runs(tmp_path: Path) -> None:
+    recipe = recipe_of(tmp_path)
+    plans = plan_reproduction(recipe, Choice())
+    refused = {p.key: Done(p, tmp_path, REFUSED, "needs one architecture") for p in plans[0].runs}
+    a, b = cells(recipe, plans, refused)
+    assert (a.verdict, a.why) == ("not run", "needs one architecture")
+    assert (b.verdict, b.why) == ("not run", "")
+    assert math.isnan(a.ours)
+    assert a.paper == 50.0
+
+
+def test_verdicts_by_hand() -> None:
+    assert judge(52.0, [50.0], 2.0, "higher") == "agrees"
+    assert judge(52.1, [50.0], 2.0, "higher") == "better"
+    assert judge(47.9, [50.0], 2.0, "higher") == "worse"
+    assert judge(0.5, [0.3], 0.05, "lower") == "worse"
+    assert judge(0.1, [0.3], 0.05, "lower") == "better"
+    assert judge(436.8, [430.0], 0.5, "neither") == "differs"
+    assert judge(95.0, [91.4, 95.04], 2.0, "higher") == "agrees"
+
+
+def test_claims(tmp_path: Path) -> None:
+    recipe = recipe_of(tmp_path)
+    found = cells_of(tmp_path, recipe, {"A": [[48, 52], [52, 54]], "B": [[60, 60], [62, 62]]})
+    assert [(c.text, c.column, c.holds) for c in claims(recipe, found)] == [("A > B", "x", False)]
+    assert [c.holds for c in claims(recipe, found[:1])] == [None]
+
+
+def test_claims_of_losses_and_spreads(tmp_path: Path) -> None:
+    recipe = recipe_of(tmp_path, 'spread = "clients"', 'measure = "train_loss"', 'by = "smaller_spread"')
+    found = cells_of(tmp_path, recipe, {"A": [[48, 52], [52, 54]], "B": [[60, 60], [62, 62]]})
+    (claim,) = claims(recipe, found)
+    assert (claim.text, claim.holds) == ("spread of A < B", False)
+    recipe = recipe_of(tmp_path, "", 'measure = "train_loss"')
+    (claim,) = claims(recipe, found)  # equal losses: not less
+    assert (claim.text, claim.holds) == ("A < B", False)
+
+
+def test_rows_and_columns_are_chosen(tmp_path: Path) -> None:
+    recipe = recipe_of(tmp_path)
+    assert [p.row.name for p in plan_reproduction(recipe, Choice(rows=["b"]))] == ["B"]
+    assert [p.row.name for p in plan_reproduction(recipe, Choice(rows=["fedproto"]))] == ["A"]
+    with pytest.raises(Exception, match="unknown method 'C'"):
+        plan_reproduction(recipe, Choice(rows=["C"]))
+    with pytest.raises(Exception, match="unknown column 'y'"):
+        plan_reproduction(recipe, Choice(columns=["y"]))
+
+
+GOLDEN = """\
+# toy: A toy
+Somebody, 2020
+
+`protofed reproduce toy`, 2030-01-02. Cells: 1 agrees, 1 better. ± is over clients.
+
+### toy: A toy
+
+|  | x |
+| --- | ---: |
+| A | 51.50 (50.00) +1.50 = |
+| B | 61.00 (50.00) +11.00 ↑ |
+
+ours (paper) difference; = agrees, ↑ better, ↓ worse, ≠ differs, ≈ not comparable
+
+### All cells
+
+| method | column | ours | paper | difference | verdict | reason | seeds | rounds |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| A | x | 51.50 ± 1.50 | 50.00 ± 1.50 | +1.50 | agrees |  | 2 | 2 |
+| B | x | 61.00 ± 0.00 | 50.00 | +11.00 | better |  | 2 | 2 |
+
+### Claims
+
+| claim | column | here |
+| --- | --- | ---: |
+| A > B | x | does not hold |
+"""
+
+
+def test_the_report_is_as_agreed(tmp_path: Path) -> None:
+    recipe = recipe_of(tmp_path)
+    found = cells_of(tmp_path, recipe, {"A": [[48, 52], [52, 54]], "B": [[60, 60], [62, 62]]})
+    text = markdown(recipe, found, claims(recipe, found), "protofed reproduce toy", "2030-01-02")
+    assert text == GOLDEN
+    assert len(listing(recipe, found).rows) == 2
+    assert compact(recipe, found).rows[0][1] == "51.50 (50.00) +1.50 ="

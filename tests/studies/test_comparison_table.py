@@ -1,0 +1,158 @@
+"""The table of a comparison, made of run directories with chosen numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+from fake_runs import planned, write_run
+
+from protofed.studies.compare import Comparison, compare, comparison_tables
+from protofed.studies.runner import FAILED, REFUSED, WAITING, Done
+from protofed.studies.tables import as_csv
+
+BASE = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0]
+
+
+def two_methods(folder: Path) -> Comparison:
+    """Two methods, two seeds, two rounds, six clients.
+
+    "one" reaches BASE in the last round of both seeds: mean 35, std over clients √(1750/6) = 17.0783, worst
+    10. Its first round is 40 everywhere: best 40 in round 1. "two" has BASE + 1, …, + 6 (mean 38.5) for
+    seed 0 and BASE + 11, …, + 16 (mean 48.5) for seed 1: 43.5, and √50 = 7.0711 over seeds.
+    """
+    done = []
+    for seed in (0, 1):
+        plan = planned("one", seed, rounds=2)
+        acc = {"clf": [[40.0] * 6, BASE], "gp_local": [[0.0] * 6, BASE]}
+        done.append(write_run(folder / f"one{seed}", plan, acc))
+    for seed in (0, 1):
+        plan = planned("two", seed, rounds=2)
+        last = [value + 10 * seed + i for i, value in enumerate(BASE, 1)]
+        done.append(write_run(folder / f"two{seed}", plan, {"gp_local": [[0.0] * 6, last]}, up=50, down=0))
+    return compare(done)
+
+
+def test_numbers_of_a_row(tmp_path: Path) -> None:
+    lines = two_methods(tmp_path).lines
+    assert [(line.method, line.mode, line.main) for line in lines] == [
+        ("one", "gp_local", True),  # FedProto's main mode comes first
+        ("one", "clf", False),
+        ("two", "gp_local", True),
+    ]
+    first, clf, second = lines
+    assert (first.last, first.worst_client, first.seeds, first.rounds) == (35.0, 10.0, 2, 2)
+    assert first.last_std_clients == pytest.approx(math.sqrt(1750 / 6))
+    assert first.last_std_seeds == 0.0
+    assert (clf.best, clf.best_round, clf.last) == (40.0, 1.0, 35.0)
+    assert second.last == pytest.approx(43.5)
+    assert second.last_std_seeds == pytest.approx(math.sqrt(50))
+
+
+def test_costs_of_a_row(tmp_path: Path) -> None:
+    """Two rounds of 300 parameters are 2·300·4 = 2400 bytes; 1 + 2 seconds and two tests of 0.5 are 4."""
+    first, _, second = two_methods(tmp_path).lines
+    assert (first.up_params, first.down_params, first.bytes, first.seconds) == (100.0, 200.0, 2400.0, 4.0)
+    assert (second.up_params, second.down_params, second.bytes) == (50.0, 0.0, 400.0)
+
+
+def test_significance_by_hand(tmp_path: Path) -> None:
+    """Twelve pairs (seed, client) with differences 1, …, 6 and 11, …, 16, all of one sign and different:
+    one of 2¹² choices of signs on either side, p = 2/4096. One test: Holm changes nothing."""
+    first, clf, second = two_methods(tmp_path).lines
+    assert second.p == pytest.approx(2 / 4096)
+    assert second.p_holm == second.p
+    assert second.gap == pytest.approx(8.5)
+    assert math.isnan(first.p)
+    assert math.isnan(clf.p)
+
+
+def test_no_significance_between_unequal_rounds(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "a", planned("one", rounds=2), {"gp_local": [BASE, BASE]})
+    two = write_run(tmp_path / "b", planned("two", rounds=2), {"gp_local": [[v + 1 for v in BASE]]})
+    found = compare([one, two])
+    assert math.isnan(found.lines[1].p)
+    assert found.lines[1].gap == pytest.approx(1.0)
+    assert (found.lines[1].rounds, found.lines[1].planned_rounds) == (1, 2)
+
+
+GOLDEN = """\
+### toy: accuracy (%)
+
+| method | prediction | last ± clients | ± seeds | best ± seeds (round) | worst | converged | Δ | p |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| one | gp_local | 35.00 ± 17.08 | 0.00 | 35.00 ± 0.00 (2) | 10.00 | – |  |  |
+|  | clf | 35.00 ± 17.08 | 0.00 | 40.00 ± 0.00 (1) | 10.00 | – |  |  |
+| two | gp_local | **43.50 ± 18.79** | 7.07 | **43.50 ± 7.07 (2)** | 16.00 | – | +8.50 | 0.000 |
+
+three: cannot be run here: needs one architecture
+
+four: not started
+
+p: Wilcoxon signed-rank over (seed, client) against the first method, Holm-corrected.
+
+### toy: cost (parameters, all clients)
+
+| method | rounds | up a round | down a round | MB a run | seconds a run |
+| --- | ---: | ---: | ---: | ---: | ---: |
+| one | 2 | 100 | 200 | 0.00 | 4.0 |
+| two | 2 | 50 | 0 | 0.00 | 4.0 |
+"""
+
+
+def golden_tables(folder: Path):
+    """± clients of "two": 11, 22, …, 66 (and 10 more) are 1.1 times BASE: 1.1·17.0783 = 18.79."""
+    found = two_methods(folder)
+    found.refused["three"] = "needs one architecture"
+    found.waiting.append("four")
+    return comparison_tables(found, "toy")
+
+
+def test_markdown_is_as_agreed(tmp_path: Path) -> None:
+    assert "\n".join(table.markdown() for table in golden_tables(tmp_path)) == GOLDEN
+
+
+def test_latex_is_as_agreed(tmp_path: Path) -> None:
+    lines = golden_tables(tmp_path)[0].latex().splitlines()
+    assert lines[0] == "% toy: accuracy (%)"
+    assert r"\begin{tabular}{llrrrrrrr}" in lines
+    assert lines[-3] == (
+        r"two & gp\_local & \textbf{43.50 $\pm$ 18.79} & 7.07 & \textbf{43.50 $\pm$ 7.07 (2)} & 16.00 & -- "
+        r"& +8.50 & 0.000 \\"
+    )
+    assert lines[-1] == r"\end{tabular}"
+
+
+def test_modes_are_chosen(tmp_path: Path) -> None:
+    found = two_methods(tmp_path)
+    assert [row[1] for row in comparison_tables(found, "", "main")[0].rows] == ["gp_local", "gp_local"]
+    assert [row[:2] for row in comparison_tables(found, "", "clf")[0].rows] == [["one", "clf"]]
+
+
+def test_csv_has_all_numbers(tmp_path: Path) -> None:
+    text = as_csv([dataclasses.asdict(line) for line in two_methods(tmp_path).lines])
+    head, first, *_ = text.splitlines()
+    assert head.startswith("method,mode,main,seeds,rounds,planned_rounds,last,")
+    assert first.startswith("one,gp_local,True,2,2,2,35.0,17.07")
+    assert first.endswith(",,,")  # no gap and no p for the first method
+
+
+def test_refused_failed_and_waiting_methods_are_listed(tmp_path: Path) -> None:
+    done = [
+        write_run(tmp_path / "a", planned("fine", rounds=1), {"gp_local": [BASE]}),
+        Done(planned("no"), tmp_path / "b", REFUSED, "needs plain SGD"),
+        Done(planned("nan"), tmp_path / "c", FAILED, "not finite"),
+        Done(planned("later"), tmp_path / "d", WAITING),
+    ]
+    found = compare(done)
+    assert found.refused == {"no": "needs plain SGD", "nan": "not finite"}
+    assert found.waiting == ["later"]
+    assert [line.method for line in found.lines] == ["fine"]
+
+
+def test_convergence_is_a_round_not_a_test(tmp_path: Path) -> None:
+    """Tests in rounds 1 to 6 of 90, 90, …: the first full window ends with round 5."""
+    done = write_run(tmp_path / "a", planned("one", rounds=6), {"gp_local": [[90.0] * 2] * 6})
+    assert compare([done]).lines[0].converged == 5

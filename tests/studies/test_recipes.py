@@ -1,0 +1,235 @@
+"""Every recipe resolves, its numbers are the papers', and its costs are exact."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from protofed.config import read_recipe, resolve
+from protofed.core.errors import ConfigError
+from protofed.studies import costs
+from protofed.studies.cells import AGREES, DIFFERS, NOT_RUN, cells
+from protofed.studies.recipe import load_recipe, read, recipe_folder, recipe_ids
+from protofed.studies.reproduce import Choice, plan_reproduction
+
+EXPECTED = {
+    "fp-t2", "fp-t3", "fp-t4", "fp-f3", "fp-f4", "fp-params", "tgp-t1", "tgp-t5", "tgp-t6", "tgp-t7",
+    "tgp-t8", "tgp-t9", "tgp-t10", "tgp-t12", "pm-t2", "pm-t3", "plcc-t2", "plcc-t5",
+}  # fmt: skip
+
+
+def test_all_are_there_in_order():
+    assert set(recipe_ids()) >= EXPECTED
+    assert recipe_ids().index("tgp-t9") < recipe_ids().index("tgp-t10")
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_every_cell_resolves(name):
+    recipe = load_recipe(name)
+    plans = plan_reproduction(recipe, Choice())
+    assert len(plans) == len(recipe.rows) * len(recipe.columns)
+    assert recipe.about.paper
+    assert recipe.about.title
+    runs = [planned for plan in plans for planned in plan.runs]
+    if recipe.about.costs:
+        assert not runs
+        return
+    assert recipe.about.hours > 0
+    for planned in runs:
+        assert resolve(planned.config.to_dict()) == planned.config  # methods and options exist
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_protofed_run_takes_the_file(name):
+    config = resolve(read_recipe(recipe_folder() / f"{name}.toml"))
+    assert config.rounds.rounds >= 1
+
+
+# As printed in the papers: recipe, row, column, mean, spread.
+PRINTED = [
+    ("fp-t2", "FedProto", "n=3, stdev 2", 97.13, 0.30),
+    ("fp-t2", "FedAvg", "n=5, stdev 3", 92.19, 3.97),
+    ("fp-t2", "FeSEM", "n=4, stdev 2", 97.06, 2.72),
+    ("fp-t3", "Local", "n=3, stdev 1", 92.50, 10.42),
+    ("fp-t3", "FedProto-mh", "n=5, stdev 2", 92.94, 2.34),
+    ("fp-t4", "FedRep", "n=3, stdev 2", 76.70, 11.79),
+    ("fp-t4", "FedProto", "n=4, stdev 1", 79.12, 2.03),
+    ("fp-params", "FedPer", "CIFAR10", 225000, math.nan),
+    ("tgp-t1", "FedTGP", "path:Cifar10", 90.02, 0.30),
+    ("tgp-t1", "FedProto", "prac:Cifar10", 82.07, 1.64),
+    ("tgp-t1", "FedGen", "prac:Tiny", 19.60, 0.08),
+    ("tgp-t5", "FedKD", "params_M", 33.04, math.nan),
+    ("tgp-t6", "w/o F", "Flowers102", 49.39, math.nan),
+    ("tgp-t7", "S=1000", "Cifar100", 47.01, math.nan),
+    ("tgp-t8", "ResNet152", "trained, 32×32", 5.330, math.nan),
+    ("tgp-t10", "FML", "practical", 97.36, 0.03),
+    ("tgp-t12", "FedGen", "10⁹ multiply-adds", 98.78, math.nan),
+    ("pm-t2", "FedProto", "acc MNIST", 93.3, 0.2),
+    ("pm-t2", "FedAvg", "loss FEMNIST", 0.83, 0.35),
+    ("pm-t2", "Centralized", "acc Synthetic", 78.5, math.nan),
+    ("pm-t3", "FedProto (d+ only)", "δ=80%", 92.1, math.nan),
+    ("pm-t3", "FedAvg + toleration", "avg", 90.7, 1.8),
+    ("plcc-t2", "FedPLCC", "Synth", 69.65, math.nan),
+    ("plcc-t2", "MOON", "Avg", 51.822, math.nan),
+    ("plcc-t5", "contra w/, corr φ=1", "Avg", 78.304, math.nan),
+    ("plcc-t5", "contra w/o, corr w/", "Avg", 53.496, math.nan),
+]
+
+
+@pytest.mark.parametrize(("name", "row", "column", "mean", "std"), PRINTED)
+def test_published_numbers(name, row, column, mean, std):
+    recipe = load_recipe(name)
+    assert recipe.printed("mean", row, column) == mean
+    found = recipe.printed("std", row, column)
+    assert found == std or (math.isnan(found) and math.isnan(std))
+
+
+def test_fedavg_has_two_printed_values():
+    recipe = load_recipe("fp-t2")
+    assert recipe.printed("also", "FedAvg", "n=3, stdev 2") == 95.04
+    assert math.isnan(recipe.printed("also", "FedAvg", "n=4, stdev 2"))
+    assert math.isnan(recipe.printed("also", "Local", "n=3, stdev 2"))
+
+
+def test_domain_averages_are_means_of_the_domains():
+    """FedPLCC prints the plain mean over its five domains; all rows of Table 2."""
+    recipe = load_recipe("plcc-t2")
+    for row in recipe.published["mean"].values():
+        assert sum(row[:5]) / 5 == pytest.approx(row[5], abs=0.001)
+
+
+def test_settings_of_some_cells():
+    """FedProto: batch 4 with the released code, 8 elsewhere, rounds as printed."""
+    plans = {(p.row.name, p.column.name): p for p in plan_reproduction(load_recipe("fp-t2"), Choice())}
+    proto = plans["FedProto", "n=4, stdev 3"].runs[0].config
+    assert (proto.train.batch_size, proto.train.drop_last, proto.rounds.rounds) == (4, True, 100)
+    assert proto.partition == "nway:n=4,k=100,stdev=3,bounds=mnist"
+    assert proto.make_method().distance == "mse"
+    fedavg = plans["FedAvg", "n=3, stdev 2"].runs[0].config
+    assert (fedavg.train.batch_size, fedavg.rounds.rounds) == (8, 150)
+    assert plans["FedProto-mh", "n=3, stdev 2"].runs[0].config.models == "fedproto-mh"
+    assert [planned.seed for planned in plans["Local", "n=3, stdev 2"].runs] == [0, 1, 2]
+
+
+def test_mu_of_fedprox_depends_on_the_data():
+    plans = {(p.row.name, p.column.name): p for p in plan_reproduction(load_recipe("pm-t2"), Choice())}
+    mu = [plans["FedProx", f"acc {data}"].runs[0].config.options["mu"] for data in ("Synthetic", "MNIST")]
+    assert mu == [0.1, 1.0]
+    shares = [planned.config.rounds.stragglers for planned in plans["FedAvg", "acc MNIST"].runs[:3]]
+    assert shares == [0.0, 0.5, 0.8]
+
+
+def test_columns_share_runs():
+    """The five domains and their average are one run a seed; accuracy and loss, too."""
+    for name, runs in (("plcc-t2", 8 * 3), ("pm-t3", 10 * 3 * 3)):
+        plans = plan_reproduction(load_recipe(name), Choice())
+        assert len({planned.key for plan in plans for planned in plan.runs}) == runs
+
+
+# costs
+
+
+def computed(name):
+    recipe = load_recipe(name)
+    found = cells(recipe, plan_reproduction(recipe, Choice()), {})
+    return {(cell.row, cell.column): cell for cell in found}
+
+
+def test_communication_of_fedtgp_is_exact():
+    """Table 5. Head 512·100 + 100 = 51,300; generator 132·512 + 512 + 2·512 + 512·512 + 512 = 331,776; CNN
+    924,708. LG-FedAvg 20·2·51,300; FedGen 20·(2·51,300 + 331,776); FML 20·2·924,708; FedDistill
+    100·(890 + 2000), FedProto 512·(890 + 2000)."""
+    found = computed("tgp-t5")
+    ours = {row: round(cell.ours * 1e6) for (row, _), cell in found.items() if not math.isnan(cell.ours)}
+    assert ours == {
+        "LG-FedAvg": 2_052_000, "FedGen": 8_687_520, "FML": 36_988_320, "FedDistill": 289_000,
+        "FedProto": 1_479_680, "FedTGP": 1_479_680,
+    }  # fmt: skip
+    verdicts = {row: cell.verdict for (row, _), cell in found.items()}
+    assert verdicts.pop("FedKD") == NOT_RUN  # its share of FML's numbers is known after training only
+    assert set(verdicts.values()) == {AGREES}
+
+
+def test_multiply_adds_of_all_clients_are_exact():
+    """Table 12: 4·24.692 = 98.768; FML and FedKD add 4·20·0.013 = 1.04; FedGen 20·((132 + 512)·512 +
+    4·51,200) = 0.01069 · 10⁹."""
+    found = computed("tgp-t12")
+    assert {cell.verdict for cell in found.values()} == {AGREES}
+    assert len(found) == 7
+    column = "10⁹ multiply-adds"
+    assert found["FML", column].ours == pytest.approx(99.808)
+    assert found["FedGen", column].ours == pytest.approx(98.77869, abs=1e-5)
+
+
+def test_layers_of_htcnn_are_exact():
+    found = computed("tgp-t9")
+    assert {cell.verdict for cell in found.values()} == {AGREES}
+    assert found["HtCNN1", "base parameters"].ours == 2_360_640
+    assert found["HtCNN8", "linear layers"].ours == 3
+
+
+def test_parameters_of_fedproto():
+    """MNIST 20·21,840, its convolutions 20·5,280; prototypes 20·4·50 and 20·4·512."""
+    found = computed("fp-params")
+    assert found["FedAvg", "MNIST"].ours == pytest.approx(436.8)
+    assert found["FedPer", "MNIST"].ours == pytest.approx(105.6)
+    assert found["FedAvg", "FEMNIST"].ours == pytest.approx(849_332 * 20 / 1000)
+    assert found["FedProto", "CIFAR10"].ours == pytest.approx(40.96)
+    agree = {key for key, cell in found.items() if cell.verdict == AGREES}
+    assert {
+        ("FedPer", "MNIST"),
+        ("FedPer", "FEMNIST"),
+        ("FedProto", "MNIST"),
+        ("FedProto", "CIFAR10"),
+    } <= agree
+    assert found["FedAvg", "MNIST"].verdict == DIFFERS  # the paper quotes 21,500 for 21,840 parameters
+
+
+def test_forward_costs_where_the_source_is_known(monkeypatch):
+    monkeypatch.setattr(costs, "PRINTED_AS", {"4-layer CNN": "cnn4"})  # the others take long to build
+    found = computed("tgp-t8")
+    assert found["ResNet50", "as printed"].verdict == AGREES
+    assert found["MobileNetV2", "as printed"].verdict == AGREES
+    assert found["4-layer CNN", "trained, 32×32"].ours == pytest.approx(0.007872)
+    assert found["4-layer CNN", "trained, 32×32"].verdict == DIFFERS
+    assert found["ResNet18", "as printed"].verdict == NOT_RUN
+
+
+# errors
+
+
+def write(folder, text):
+    path = folder / "own.toml"
+    path.write_text(text)
+    return path
+
+
+ROW_AND_COLUMN = '[about]\n[[about.rows]]\nname = "a"\nmethod = "local"\n[[about.columns]]\nname = "x"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rounds = 1\n", r"the table \[about\] is missing"),
+        ("[about]\n", "needs at least one row and one column"),
+        ("[about]\nhour = 1\n", "unknown option 'hour'"),
+        (ROW_AND_COLUMN + '[[about.columns]]\nname = "x"\n', "two columns have the same name"),
+        (ROW_AND_COLUMN + '[[about.orders]]\nabove = "a"\nbelow = "b"\n', "unknown row 'b'"),
+        (ROW_AND_COLUMN + "[published.mean]\nb = [1]\n", "unknown row 'b'"),
+        (ROW_AND_COLUMN + "[published.mean]\na = [1, 2]\n", "a has 2 numbers for 1 columns"),
+    ],
+)
+def test_wrong_recipes(tmp_path, text, message):
+    with pytest.raises(ConfigError, match=message):
+        read(write(tmp_path, text))
+
+
+def test_own_recipes_by_path(tmp_path):
+    recipe = load_recipe(str(write(tmp_path, "rounds = 2\n" + ROW_AND_COLUMN)))
+    assert (recipe.id, recipe.settings) == ("own", {"rounds": 2})
+
+
+def test_an_unknown_recipe_names_the_nearest():
+    with pytest.raises(ConfigError, match="fp-t2"):
+        load_recipe("fp-t22")

@@ -1,0 +1,214 @@
+"""Axes, grids and what they change; the search with a stand-in for Optuna; plots."""
+
+from __future__ import annotations
+
+import math
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_runs import planned, write_run
+
+from protofed.config import resolve
+from protofed.core.errors import ConfigError, RunError
+from protofed.studies.cells import cells
+from protofed.studies.compare import compare
+from protofed.studies.figures import draw_recipe, draw_sweep
+from protofed.studies.recipe import load_recipe
+from protofed.studies.reproduce import Choice, plan_reproduction
+from protofed.studies.search import search
+from protofed.studies.sweep import Axis, grid, label, plan_point, point_layer, read_axis, set_in_form
+
+
+def test_axes_as_written():
+    assert read_axis("lam=0, 0.1,1").values == ("0", "0.1", "1")
+    assert read_axis("partition=iid;nway:n=3,k=5").values == ("iid", "nway:n=3,k=5")
+    assert read_axis("batch-size=1,1,2") == Axis("batch_size", ("1", "2"))
+    assert read_axis("lam=0.01..10:log") == Axis("lam", (), 0.01, 10.0, log=True)
+    assert read_axis("epochs=1..5") == Axis("epochs", (), 1.0, 5.0, whole=True)
+
+
+@pytest.mark.parametrize(
+    "text", ["lam", "lam=", "=1", "lam=a..b", "lam=2..1", "lam=0..1:log", "lam=0..1:even"]
+)
+def test_wrong_axes(text):
+    with pytest.raises(ConfigError, match="--over"):
+        read_axis(text)
+
+
+def test_a_grid_has_all_combinations():
+    points = grid([read_axis("lam=0,1"), read_axis("lr=0.1,0.2")])
+    assert [label(p) for p in points] == ["lam=0, lr=0.1", "lam=0, lr=0.2", "lam=1, lr=0.1", "lam=1, lr=0.2"]
+    with pytest.raises(ConfigError, match="--optuna"):
+        grid([read_axis("lam=0..1")])
+
+
+def test_options_settings_and_written_forms():
+    base = resolve({"method": "fedproto", "partition": "nway:n=3,k=10"})
+    layer = point_layer(base, {"lam": "2", "lr": "0.3", "partition.k": "5", "partition.stdev": "1"})
+    assert layer == {"options": {"lam": "2"}, "lr": "0.3", "partition": "nway:n=3,k=5,stdev=1"}
+    with pytest.raises(ConfigError, match="unknown option or setting 'lamb'"):
+        point_layer(base, {"lamb": "2"})
+    with pytest.raises(ConfigError, match="unknown option or setting 'seed'"):
+        point_layer(base, {"seed": "2"})
+
+
+def test_an_option_inside_a_written_form():
+    assert set_in_form("iid", "k", "3") == "iid:k=3"
+    assert set_in_form("nway:n=3,k=100", "k", "100") == "nway:n=3,k=100"
+    with pytest.raises(ConfigError, match="several models"):
+        set_in_form("mlp|small_cnn", "dim", "3")
+
+
+def test_runs_of_a_point():
+    runs = plan_point("fedproto", {"rounds": "2"}, {"lam": "0.5"}, 2)
+    assert [(p.row, p.seed, p.config.make_method().lam) for p in runs] == [
+        ("lam=0.5", 0, 0.5),
+        ("lam=0.5", 1, 0.5),
+    ]
+    assert runs[0].config.rounds.rounds == 2
+
+
+# search
+
+
+class FakeTrial:
+    def __init__(self, number: int):
+        self.number = number
+        self.params: dict[str, Any] = {}
+        self.value: float | None = None
+
+    def _note(self, name: str, value: Any) -> Any:
+        self.params[name] = value
+        return value
+
+    def suggest_categorical(self, name: str, choices: list[str]) -> str:
+        return self._note(name, choices[self.number % len(choices)])
+
+    def suggest_int(self, name: str, low: int, high: int, log: bool) -> int:
+        return self._note(name, min(high, low + self.number))
+
+    def suggest_float(self, name: str, low: float, high: float, log: bool) -> float:
+        share = self.number / 3
+        value = low * (high / low) ** share if log else low + share * (high - low)
+        return self._note(name, value)
+
+
+class FakeStudy:
+    """Four even steps through each range."""
+
+    def __init__(self) -> None:
+        self.trials: list[FakeTrial] = []
+
+    def optimize(self, objective: Any, n_trials: int) -> None:
+        for number in range(n_trials):
+            trial = FakeTrial(number)
+            self.trials.append(trial)
+            try:
+                trial.value = objective(trial)
+            except FakePruned:
+                continue
+
+    @property
+    def best_params(self) -> dict[str, Any]:
+        done = [t for t in self.trials if t.value is not None]
+        return max(done, key=lambda t: t.value).params
+
+
+class FakePruned(Exception):
+    pass
+
+
+@pytest.fixture
+def _fake_optuna(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("optuna")
+    module.logging = types.SimpleNamespace(set_verbosity=lambda level: None, WARNING=30)  # type: ignore[attr-defined]
+    module.samplers = types.SimpleNamespace(TPESampler=lambda seed: seed)  # type: ignore[attr-defined]
+    module.create_study = lambda direction, sampler: FakeStudy()  # type: ignore[attr-defined]
+    module.TrialPruned = FakePruned  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "optuna", module)
+
+
+@pytest.mark.usefixtures("_fake_optuna")
+def test_the_search_returns_the_best():
+    """λ = 0.01, 0.1, 1, 10 in four trials; the objective is best at 1."""
+    tried = []
+
+    def objective(point):
+        tried.append(point["lam"])
+        return -abs(math.log10(float(point["lam"])))
+
+    axes = [read_axis("lam=0.01..10:log"), read_axis("epochs=1..9"), read_axis("agg=a,b")]
+    assert search(axes, 4, 0, objective) == {"lam": "1", "epochs": "3", "agg": "a"}
+    assert tried == ["0.01", "0.1", "1", "10"]
+
+
+@pytest.mark.usefixtures("_fake_optuna")
+def test_combinations_that_cannot_be_run_are_passed_over():
+    best = search(
+        [read_axis("epochs=1..9")], 3, 0, lambda p: math.nan if p["epochs"] == "3" else float(p["epochs"])
+    )
+    assert best == {"epochs": "2"}
+    with pytest.raises(ConfigError, match="no combination"):
+        search([read_axis("epochs=1..9")], 3, 0, lambda p: math.nan)
+
+
+def test_without_optuna_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ConfigError, match=r"protofed\[sweep\]"):
+        search([read_axis("epochs=1..9")], 1, 0, lambda p: 0.0)
+
+
+# plots
+
+
+def lines(folder: Path, rows: dict[str, float]) -> list[Any]:
+    done = [
+        write_run(
+            folder / row.replace(",", ""), planned(row, rounds=1), {"gp_local": [[value]], "clf": [[0.0]]}
+        )
+        for row, value in rows.items()
+    ]
+    return compare(done).lines
+
+
+def drawn(path: Path) -> bool:
+    return path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and path.stat().st_size > 5000
+
+
+def test_curves(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    found = lines(tmp_path, {"lam=0.01": 50.0, "lam=1": 60.0})
+    points = [({"lam": line.method.split("=")[1]}, line) for line in found]
+    assert drawn(draw_sweep(points, tmp_path / "new" / "curve.png"))
+    named = [({"partition": line.method}, line) for line in found]
+    assert drawn(draw_sweep(named, tmp_path / "named.png"))
+
+
+def test_a_map_of_two_names(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    found = lines(tmp_path, {"lam=0, k=1": 50.0, "lam=1, k=2": 60.0})
+    points = [(dict(part.split("=") for part in line.method.split(", ")), line) for line in found]
+    assert drawn(draw_sweep(points, tmp_path / "map.png"))
+
+
+def test_plots_that_cannot_be(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    (line, _) = lines(tmp_path, {"one": 1.0})
+    with pytest.raises(ConfigError, match="got 3"):
+        draw_sweep([({"a": "1", "b": "1", "c": "1"}, line)], tmp_path / "a.png")
+    with pytest.raises(ConfigError, match="plot"):
+        draw_sweep([({"a": "1"}, line)], tmp_path / "a.xyz")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot write"):
+        draw_sweep([({"a": "1"}, line)], tmp_path / "file" / "a.png")
+
+
+def test_a_figure_of_a_recipe(tmp_path: Path) -> None:
+    """FedProto's Figure 4 has two panels: accuracy and distance."""
+    pytest.importorskip("matplotlib")
+    recipe = load_recipe("fp-f4")
+    found = cells(recipe, plan_reproduction(recipe, Choice(seeds=1)), {})
+    assert drawn(draw_recipe(recipe, found, tmp_path / "figure.png"))
