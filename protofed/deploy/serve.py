@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -157,7 +158,8 @@ def _register(settings: ServerSettings, home: Path) -> None:
 
 def _submit(settings: ServerSettings, home: Path, out: Path, measure: bool) -> None:
     (out / "status.json").unlink(missing_ok=True)
-    values = node_config({"server": str(settings.home), "run": str(out)}) + f" measure={str(measure).lower()}"
+    values = node_config({"server": str(settings.home), "run": str(out)})
+    values += f" measure={str(measure).lower()} owner={os.getpid()}"
     call(["flwr", "run", str(settings.home / "app"), CONNECTION, "--run-config", values], home)
 
 

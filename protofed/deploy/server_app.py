@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import secrets
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ from .agreement import Agreement, agree, make_task
 from .measure import echo_rounds
 from .roster import Roster
 from .settings import ServerSettings, read_server
-from .status import StatusFile
+from .status import StatusFile, alive
 
 app = ServerApp()
 log = logging.getLogger("protofed")
@@ -34,6 +37,7 @@ log = logging.getLogger("protofed")
 @app.main()
 def main(grid: Any, context: Any) -> None:
     """One run, or the rest of one."""
+    _end_with(int(context.run_config["owner"]))
     out = Path(str(context.run_config["run"]))
     status = StatusFile(out, context.run_id)
     settings = read_server(Path(str(context.run_config["server"])))
@@ -48,6 +52,17 @@ def main(grid: Any, context: Any) -> None:
         status.end("stopped")
         raise
     status.end("finished")
+
+
+def _end_with(owner: int) -> None:
+    """End when `protofed server` was killed: left alone, Flower would try for ever to reach its SuperLink."""
+
+    def look() -> None:
+        while alive(owner):
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=look, daemon=True).start()
 
 
 def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) -> None:

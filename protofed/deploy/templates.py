@@ -64,6 +64,7 @@ clientapp = "protofed_app.client:app"
 server = ""
 run = ""
 measure = false
+owner = 0
 """,
     "protofed_app/__init__.py": "",
     "protofed_app/server.py": "from protofed.deploy.server_app import app as found\n\napp = found\n",

@@ -127,7 +127,11 @@ class Runtime:
                 _client_app(str(self.root)),
                 self.nodes,
                 backend_config={
-                    "init_args": {"num_cpus": self.workers, "log_to_driver": False},
+                    "init_args": {
+                        "num_cpus": self.workers,
+                        "log_to_driver": False,
+                        "logging_level": logging.ERROR,
+                    },
                     "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
                 },
             )

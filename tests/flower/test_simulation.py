@@ -33,21 +33,17 @@ def simulate(runtime, case, name):
     return flower
 
 
-@pytest.mark.parametrize(
-    "method", [m if m in SOME else pytest.param(m, marks=pytest.mark.slow) for m in methods]
-)
-def test_simulation_equals_sequential(method, runtime):
+def check(runtime, method):
     case = Toy(method, GENTLE.get(method, {}), models="norm")
     plain, flower = case.build(), simulate(runtime, case, f"equal-{method}")
     expected, got = plain.play(None), flower.play(None)
     assert_same(plain, flower)
     assert [r["acc"] for r in got] == [r["acc"] for r in expected]
     assert all(r["wire"]["up"] > r["up"]["bytes"] for r in got if r["up"]["bytes"])
-    store = flower.federation.engine.store
-    assert sorted(store) == sorted(plain.federation.engine.store)
+    assert sorted(flower.federation.engine.store) == sorted(plain.federation.engine.store)
 
 
-def test_a_state_that_was_restored_goes_on(runtime):
+def check_restored(runtime):
     """Two rounds elsewhere, the states carried over, then one round here: as three rounds at once."""
     case = Toy("fedproto", models="mixed")
     plain, flower = case.build(), simulate(runtime, case, "restored")
@@ -60,6 +56,19 @@ def test_a_state_that_was_restored_goes_on(runtime):
     federation.round, federation.state = 2, before.federation.state
     flower.play(None)
     assert_same(plain, flower)
+
+
+def test_simulation_equals_sequential(runtime):
+    """In one test, so that Ray is started once however the suite is divided among processes."""
+    for method in SOME:
+        check(runtime, method)
+    check_restored(runtime)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", methods)
+def test_every_method_over_ray(method, runtime):
+    check(runtime, method)
 
 
 @pytest.mark.slow
