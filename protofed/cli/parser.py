@@ -43,6 +43,7 @@ def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         run,
         show,
         sweep,
+        watch,
     )
 
     parser = Parser(
@@ -57,6 +58,7 @@ def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         run,
         show,
         report,
+        watch,
         listing,
         partition,
         bench,

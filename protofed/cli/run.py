@@ -20,6 +20,7 @@ from .deploy import is_deployed, resume_deployed
 from .parser import add_settings, settings_of
 from .progress import RoundProgress
 from .show import print_run
+from .watch import Beside
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -65,6 +66,7 @@ def resume(args: argparse.Namespace) -> int:
 
 def _carry_out(built: experiment.Experiment, directory: RunDir, args: argparse.Namespace) -> int:
     with (
+        Beside(directory, args.watch),
         RoundProgress(built.config, directory.path, args.quiet or args.json) as progress,
         Tracking(args.track, directory, progress) as follow,
     ):
@@ -79,6 +81,7 @@ def _warn(text: str) -> None:
 def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON, nothing else")
+    parser.add_argument("--watch", action="store_true", help="show the run in the browser while it goes on")
     parser.add_argument(
         "--track",
         type=open_tracker,

@@ -22,11 +22,12 @@ import torch
 from torch import Tensor
 
 from ..analysis.run_metrics import evaluated_net
+from ..config import resolve
 from ..core.data import LocalData
 from ..core.rng import numpy_generator
 from ..data import Dataset, Split
 from ..data.describe import describe_split
-from ..experiment import Experiment, reopen
+from ..experiment import Experiment, build, reopen
 from ..ops.prototypes import class_means, features, owned
 from ..runs.directory import RunDir
 
@@ -46,6 +47,11 @@ class OnThisMachine(RunDir):
 def look_inside(directory: RunDir, points: int, notes: list[str]) -> dict[str, Any]:
     """The parts of a report that need data and checkpoint; remarks are added to `notes`."""
     return measure(reopen(OnThisMachine(directory.path), notes.append), points, notes)
+
+
+def look_outside(directory: RunDir) -> dict[str, Any]:
+    """What is known of the data before the first checkpoint."""
+    return describe_data(build(resolve(OnThisMachine(directory.path).config)))
 
 
 def measure(experiment: Experiment, points: int, notes: list[str]) -> dict[str, Any]:

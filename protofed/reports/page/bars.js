@@ -37,8 +37,8 @@ function groupedBars(name, label, groups, bars, { xName, yName, format, marks = 
 }
 
 // rows: [{label, colour, parts: [{label, value}]}]; later parts are paler.
+const PALER = [1, 0.5, 0.25];
 function stackedBars(name, label, rows, { xName, format }) {
-  const pale = [1, 0.5, 0.25];
   return drawing(name, label, (width) => {
     const most = Math.max(...rows.map((row) => sum(row.parts.map((p) => p.value))), 1e-9);
     const height = rows.length * 44 + 50;
@@ -51,7 +51,7 @@ function stackedBars(name, label, rows, { xName, format }) {
       row.parts.forEach((part, p) => {
         const [x, end] = [across(from), across(from + part.value)];
         picture.append(mark(
-          svg("rect", { x, y, width: Math.max(part.value ? 1.2 : 0, end - x - 0.5), height: 16, rx: 2, style: `fill:${row.colour}`, opacity: pale[p] }),
+          svg("rect", { x, y, width: Math.max(part.value ? 1.2 : 0, end - x - 0.5), height: 16, rx: 2, style: `fill:${row.colour}`, opacity: PALER[p] }),
           `${row.label}\n${part.label}: ${format(part.value)}`,
         ));
         from += part.value;

@@ -23,7 +23,8 @@ function mark(node, text) {
 }
 
 function table(columns, rows, kind = "") {
-  const head = el("tr", {}, ...columns.map((name) => el("th", { scope: "col" }, name)));
+  const text = (i) => rows.length > 0 && rows.every((row) => row[i] instanceof Node && row[i].classList.contains("text"));
+  const head = el("tr", {}, ...columns.map((name, i) => el("th", { scope: "col", class: text(i) ? "text" : null }, name)));
   const cell = (value) => (value instanceof Node ? value : el("td", {}, value === null || value === undefined ? "–" : String(value)));
   const body = rows.map((row) => el("tr", {}, ...row.map(cell)));
   return el("div", { class: "scroll" }, el("table", { class: kind }, el("thead", {}, head), el("tbody", {}, ...body)));
@@ -87,10 +88,12 @@ function legend(items) {
   }));
 }
 
+const key = (colour, opacity, kind = "square") => svg("svg", { width: 14, height: 14, "aria-hidden": "true" }, shape(kind, 7, 7, 5, { style: `fill:${colour}`, opacity }));
+
 const shortest = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 // Axes with grid, ticks and names. Gives the picture and its scales.
-function axes({ width, height, left = 48, right = 14, top = 10, bottom = 40, x, y }) {
+function axes({ width, height, left = 56, right = 14, top = 10, bottom = 40, x, y }) {
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
   const box = { left, right: width - right, top, bottom: height - bottom };
   const across = (x.log ? logarithmic : linear)(x.limits, [box.left, box.right]);

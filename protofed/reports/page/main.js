@@ -34,8 +34,9 @@ function prototypesSection(report) {
       const [own, all] = [run.margins.client[c], run.margins.global && run.margins.global[c]];
       return [run.name, name, fixed(own), fixed(all), known(own) && known(all) ? fixed(all / own, 2) : "–"];
     }))];
-    const text = "Distance of a class's prototype to the nearest of another class. Pale: among the prototypes of one client, the largest over clients. Full: among the global prototypes, where the method has any.";
-    cards.push(card("margins", "Prototype margins", text, [panels(margins, draw)], rows, true));
+    const text = "Distance of a class's prototype to the nearest of another class. At a client: among its own prototypes, the largest over clients. Global: among the server's prototypes, where the method has any.";
+    const keys = legend([{ label: "largest at a client", swatch: key("var(--soft)", 0.45) }, { label: "global", swatch: key("var(--soft)", 1) }]);
+    cards.push(card("margin", "Prototype margins", text, [keys, panels(margins, draw)], rows, true));
   }
   if (attention.length) {
     const draw = ({ run, i }) => groupedBars("attention", `weights of the clients of ${run.name}`, run.attention.clients.map(String), [
@@ -46,7 +47,8 @@ function prototypesSection(report) {
       level: { value: 1 / run.attention.clients.length, label: "equal weights" },
     });
     const rows = () => [["run", "client", "weight", "share of the samples"], attention.flatMap(({ run }) => run.attention.clients.map((k, n) => [run.name, k, fixed(run.attention.weights[n], 4), fixed(run.attention.shares[n], 4)]))];
-    cards.push(card("attention", "Attention", "Weight of each participant of the last round in the average. Diamonds: its share of the samples, which is FedAvg's weight.", [panels(attention, draw)], rows, true));
+    const keys = legend([{ label: "weight", swatch: key("var(--soft)", 0.75) }, { label: "share of the samples (FedAvg's weight)", swatch: key("var(--ink)", 1, "diamond") }]);
+    cards.push(card("weights", "Attention", "Weight of each participant of the last round in the average.", [keys, panels(attention, draw)], rows, true));
   }
   return cards.length ? [el("h2", { id: "prototypes" }, "Prototypes"), el("div", { class: "cards" }, ...cards)] : [];
 }
@@ -59,12 +61,13 @@ function costSection(report) {
   const bars = (parts) => runs.map(({ run, i }) => ({ label: run.name, colour: colourOfRun(i), parts: parts(run.rounds) }));
   const sent = bars((r) => [{ label: "up", value: sum(r.up) }, { label: "down", value: sum(r.down) }, { label: "counts and labels", value: sum(r.up_meta) + sum(r.down_meta) }]);
   const time = bars((r) => [{ label: "rounds", value: sum(r.seconds) }, { label: "tests", value: sum(r.test_seconds) }]);
+  const keys = (...labels) => legend(labels.map((label, i) => ({ label, swatch: key("var(--soft)", PALER[i]) })));
   const each = (values) => sum(values) / values.length;
   const sentRows = () => [["run", "up, parameters a round", "down, parameters a round", "up", "down", "counts and labels", "on the wire"], runs.map(({ run: { name, rounds: r } }) => [name, plain(Math.round(each(r.up_params))), plain(Math.round(each(r.down_params))), bytes(sum(r.up)), bytes(sum(r.down)), bytes(sum(r.up_meta) + sum(r.down_meta)), r.up_wire.some(known) ? bytes(sum(r.up_wire) + sum(r.down_wire)) : "–"])];
   const timeRows = () => [["run", "rounds", "a round", "slowest round", "tests", "clients left out"], runs.map(({ run: { name, rounds: r } }) => [name, duration(sum(r.seconds)), duration(each(r.seconds)), duration(Math.max(...r.seconds)), duration(sum(r.test_seconds)), sum(r.failed)])];
   return [el("h2", { id: "cost" }, "Cost"), el("div", { class: "cards" },
-    card("sent", "Communication", "Sum over rounds and clients. From full to pale: parameters up, parameters down, counts and class labels.", [stackedBars("sent", "bytes sent", sent, { xName: "bytes sent", format: bytes })], sentRows),
-    card("time", "Time", "Wall clock of the run. From full to pale: rounds (training and server), tests.", [stackedBars("time", "time", time, { xName: "time", format: duration })], timeRows),
+    card("sent", "Communication", "Sum over rounds and clients.", [keys("parameters up", "parameters down", "counts and class labels"), stackedBars("sent", "bytes sent", sent, { xName: "bytes sent", format: bytes })], sentRows),
+    card("time", "Time", "Wall clock of the run.", [keys("rounds: training and server", "tests"), stackedBars("time", "time", time, { xName: "time", format: duration })], timeRows),
   )];
 }
 
@@ -113,6 +116,8 @@ function drawPage(report, state = "") {
   document.documentElement.dataset.ready = "true";
 }
 
+const stateOf = (report) => (report.live ? "live" : "finished");
+
 async function follow(text) {
   let last = text;
   for (;;) {
@@ -125,7 +130,7 @@ async function follow(text) {
       return;
     }
     const report = JSON.parse(next);
-    if (next !== last) drawPage(report, report.live ? "live" : "finished");
+    if (next !== last) drawPage(report, stateOf(report));
     last = next;
     if (!report.live) return;
   }
@@ -133,5 +138,6 @@ async function follow(text) {
 
 const embeddedText = document.getElementById("data").textContent;
 const live = document.body.dataset.live === "true";
-drawPage(JSON.parse(embeddedText), live ? "live" : "");
-if (live) follow(embeddedText);
+const first = JSON.parse(embeddedText);
+drawPage(first, live ? stateOf(first) : "");
+if (live && first.live) follow(embeddedText);

@@ -41,14 +41,15 @@ function dotChart(name, label, rows) {
     const left = 12 + 6.6 * Math.max(...rows.map((row) => row.label.length));
     const values = rows.flatMap((row) => row.dots.map((dot) => dot.value));
     const { picture, across, box } = axes({
-      width, height: rows.length * 26 + 50, left, x: { limits: around(values, 0, 100), name: "test accuracy (%)" },
+      width, height: rows.length * 30 + 52, left, x: { limits: around(values, 0, 100), name: "test accuracy (%)" },
     });
     rows.forEach((row, i) => {
-      const y = i * 26 + 23;
+      const y = i * 30 + 25;
       picture.append(svg("text", { x: left - 8, y: y + 4, "text-anchor": "end", class: "strong" }, row.label));
       picture.append(svg("line", { class: "grid", x1: box.left, x2: box.right, y1: y, y2: y }));
-      for (const dot of row.dots) {
-        if (known(dot.value)) picture.append(mark(shape(dot.kind, across(dot.value), y, 4.6, { style: `fill:${dot.colour};stroke:var(--card)` }), `${row.about}\n${dot.label}: ${percent(dot.value, 1)}`));
+      for (const [n, dot] of row.dots.entries()) {
+        const apart = ((n + 0.5) / row.dots.length - 0.5) * 14; // equal values stay visible
+        if (known(dot.value)) picture.append(mark(shape(dot.kind, across(dot.value), y + apart, 4.2, { style: `fill:${dot.colour};stroke:var(--card)` }), `${row.about}\n${dot.label}: ${percent(dot.value, 1)}`));
       }
     });
     return picture;

@@ -16,13 +16,14 @@ function compared(report) {
   return shown.map(({ run, i }) => ({ run, mode: modeOf(run), label: `${run.name} · ${modeOf(run)}`, ...look(i) }));
 }
 
-function runLegend(report, series) {
+function runLegend(report, series, modes = true) {
   if (report.runs.length === 1) return legend(series.map((one) => ({ label: one.label, swatch: swatch(one.colour, one.kind, one.dash) })));
   return legend(report.runs.map((run, i) => {
     const mode = modeOf(run);
     const { colour, kind, dash } = look(i);
+    const label = run.modes.includes(mode) ? `${run.name} · ${mode}` : `${run.name} (no ${mode || "test"})`;
     return {
-      label: run.modes.includes(mode) ? `${run.name} · ${mode}` : `${run.name} (no ${mode || "test"})`,
+      label: modes ? label : run.name,
       swatch: swatch(colour, kind, dash), off: choice.hidden.has(i), title: "show or hide this run",
       toggle: () => { if (!choice.hidden.delete(i)) choice.hidden.add(i); redrawAll(); },
     };
@@ -71,13 +72,13 @@ function accuracySection(report) {
   const losses = visible(report).map(({ run, i }) => ({ label: run.name, ...look(i), x: run.rounds.round, y: run.rounds.loss }));
   const share = { yName: "test accuracy (%)", yFormat: (v) => plain(v), floor: 0, ceiling: 100 };
   const byRound = { ...share, xName: "round" };
-  const key = () => runLegend(report, found);
+  const names = () => runLegend(report, found);
   const tests = (stat) => () => testTable(found, stat);
   return [el("h2", { id: "accuracy" }, "Accuracy"), el("div", { class: "cards" },
-    card("rounds", "Accuracy against rounds", `Mean over the tested clients${choice.band ? ", band: ± std over clients" : ""}.`, [key(), lineChart("rounds", "accuracy against rounds", curves((run) => run.tests.round, "mean", true), byRound)], tests("mean")),
-    card("bytes", "Accuracy against bytes sent", "Payload up and down of all clients until the test, four bytes a parameter; logarithmic.", [key(), lineChart("bytes", "accuracy against bytes", byBytes, { ...share, xName: "bytes sent", xFormat: bytes, log: true })], () => bytesTable(found)),
-    card("worst10", "The worst tenth of the clients", "Mean accuracy of the tenth of the clients that fare worst in that test.", [key(), lineChart("worst10", "accuracy of the worst tenth", curves((run) => run.tests.round, "worst10", false), byRound)], tests("worst10")),
-    card("loss", "Training loss", "Mean over the participants of a round, all terms of the method's loss; not comparable between methods.", [report.runs.length > 1 ? key() : null, lineChart("loss", "training loss", losses, { xName: "round", yName: "training loss", floor: 0 })], () => lossTable(losses)),
+    card("rounds", "Accuracy against rounds", `Mean over the tested clients${choice.band ? ", band: ± std over clients" : ""}.`, [names(), lineChart("rounds", "accuracy against rounds", curves((run) => run.tests.round, "mean", true), byRound)], tests("mean")),
+    card("bytes", "Accuracy against bytes sent", "Payload up and down of all clients until the test, four bytes a parameter; logarithmic.", [names(), lineChart("bytes", "accuracy against bytes", byBytes, { ...share, xName: "bytes sent", xFormat: bytes, log: true })], () => bytesTable(found)),
+    card("worst10", "The worst tenth of the clients", "Mean accuracy of the tenth of the clients that fare worst in that test.", [names(), lineChart("worst10", "accuracy of the worst tenth", curves((run) => run.tests.round, "worst10", false), byRound)], tests("worst10")),
+    card("loss", "Training loss", "Mean over the participants of a round, all terms of the method's loss; not comparable between methods.", [report.runs.length > 1 ? runLegend(report, found, false) : null, lineChart("loss", "training loss", losses, { xName: "round", yName: "training loss", floor: 0 })], () => lossTable(losses)),
   )];
 }
 

@@ -20,7 +20,7 @@ const sum = (values) => values.reduce((total, value) => total + (value || 0), 0)
 function linear([low, high], [start, end]) {
   const span = high - low || 1;
   const scale = (value) => start + ((value - low) / span) * (end - start);
-  scale.ticks = niceTicks(low, high, Math.max(2, Math.abs(end - start) / 60));
+  scale.ticks = niceTicks(low, high, Math.max(2, Math.abs(end - start) / 44));
   return scale;
 }
 
@@ -34,7 +34,7 @@ function logarithmic([low, high], range) {
 function step(span, count) {
   const raw = span / Math.max(1, count);
   const power = 10 ** Math.floor(Math.log10(raw));
-  return [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
+  return [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
 }
 
 function niceTicks(low, high, count) {
