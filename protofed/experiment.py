@@ -207,6 +207,7 @@ def _flower(config: Config, task: Task, data: ClientData) -> Engine:
         raise EngineError("engine flower needs Flower: pip install 'protofed[flower]'")
     from .flower.simulation import simulated
 
+    config.transport.check_quorum(config.rounds.participants(task.clients))
     return simulated(task, data, Store(), config.transport, config.system.workers)
 
 

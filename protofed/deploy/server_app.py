@@ -72,6 +72,7 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
     torch.set_num_threads(config.system.threads)
     status.begin(settings.clients, config.rounds.rounds)
     roster.agreement = agreement
+    config.transport.check_quorum(config.rounds.participants(len(agreement.members)))
     task, session = make_task(agreement), _session(out)
     data = Remote([member.train for member in agreement.members])
     link = GridLink(grid, roster.current)

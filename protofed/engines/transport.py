@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..core.errors import ConfigError
 from ..core.options import option
 
 
@@ -19,3 +20,11 @@ class Transport:
     upload: str = option(
         "full", "flower: precision of uploads; fp16 and int8 lose some", choices=("full", "fp16", "int8")
     )
+
+    def check_quorum(self, participants: int) -> None:
+        """A quorum that no round can reach is a mistake, found before the first round."""
+        if self.min_clients > participants:
+            raise ConfigError(
+                f"min_clients: {self.min_clients} replies are needed, but only {participants} clients take "
+                "part in a round; lower it"
+            )

@@ -30,6 +30,7 @@ class GridLink:
         failures = {c: f"client {c}: not connected" for c in packets if c not in nodes}
         present = {c: packet for c, packet in packets.items() if c in nodes}
         asked, wire = self._push(present, nodes, timeout)
+        failures |= {c: f"client {c}: Flower took no message for it" for c in present.keys() - asked.values()}
         replies: dict[int, Packet] = {}
         for client, message in self._pull(asked, timeout):
             try:
@@ -47,17 +48,16 @@ class GridLink:
         """Client by message id, and the serialised bytes. Messages do not outlive the timeout, so that a
         client that comes back late is not handed old work."""
         packed: dict[int, tuple[ArrayRecord, str]] = {}
-        messages, wire = [], 0
+        asked: dict[str, int] = {}
+        wire = 0
         for client, packet in packets.items():
             shared = packed.setdefault(id(packet.arrays), arrays_of(packet))
             content = encode(packet, shared)
             wire += size(content)
             kind = TYPES.get(str(packet.meta["kind"]), MessageType.QUERY)
-            messages.append(Message(content, nodes[client], kind, ttl=timeout))
-        ids: list[str] = list(self.grid.push_messages(messages)) if messages else []
-        if len(ids) != len(messages):
-            raise MessageError(f"Flower took {len(ids)} of {len(messages)} messages")
-        return dict(zip(ids, packets)), wire
+            message = Message(content, nodes[client], kind, ttl=timeout)
+            asked |= {number: client for number in self.grid.push_messages([message]) if number}
+        return asked, wire
 
     def _pull(self, asked: dict[str, int], timeout: float) -> Iterable[tuple[int, Any]]:
         """(client, reply) as they come. A second answer to the same message finds nobody waiting."""
