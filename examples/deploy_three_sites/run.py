@@ -35,13 +35,13 @@ RECIPE = """\
 method = "fedproto"
 rounds = {rounds}
 epochs = 3
-lr = 0.05
+lr = 0.02
 eval_every = {rounds}
 
 [transport]
 round_timeout = {timeout}
 min_clients = {quorum}
-upload = "{upload}"
+repeats = {repeats}
 """
 
 
@@ -78,12 +78,12 @@ def deploy(folder: Path, rounds: int, minutes: float) -> int:
 
 
 def write_federation(
-    folder: Path, rounds: int, timeout: float = 300, quorum: int = 2, upload: str = "full"
+    folder: Path, rounds: int, timeout: float = 300, quorum: int = 2, repeats: int = 2
 ) -> None:
     """`deploy init`, then each site's data, model and class names."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     recipe = folder.with_suffix(".toml")
-    recipe.write_text(RECIPE.format(rounds=rounds, timeout=timeout, quorum=quorum, upload=upload))
+    recipe.write_text(RECIPE.format(rounds=rounds, timeout=timeout, quorum=quorum, repeats=repeats))
     port, names = str(free_port()), ",".join(SITES)
     protofed("deploy", "init", str(folder), "--clients", names, "--port", port, "--recipe", str(recipe))
     for number, (name, (model, digits)) in enumerate(SITES.items()):

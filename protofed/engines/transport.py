@@ -16,6 +16,7 @@ class Transport:
     min_clients: int = option(1, "flower: fewest accepted replies for a leg to count", low=1)
     too_few: str = option("repeat", "flower: a leg with too few replies", choices=("repeat", "skip"))
     repeats: int = option(2, "flower: how often such a leg is repeated before it is skipped", low=0)
+    repeat_pause: float = option(10.0, "flower: seconds from one attempt to the next at least", low=0)
     max_norm: float = option(1e6, "flower: largest Euclidean norm of one uploaded array", above=0)
     upload: str = option(
         "full", "flower: precision of uploads; fp16 and int8 lose some", choices=("full", "fp16", "int8")

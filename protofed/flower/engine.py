@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -105,12 +106,15 @@ class Flower(Engine):
         tries = 1 + (self.transport.repeats if self.transport.too_few == "repeat" else 0)
         for number in range(tries):
             waiting = [job for job in jobs if _client(job) not in accepted]
+            started = time.monotonic()
             self._ask(waiting, accepted, failed)
             if len(accepted) >= needed or not waiting:
                 return accepted, failed
             log.warning(
                 "%d of %d needed replies (attempt %d of %d)", len(accepted), needed, number + 1, tries
             )
+            if number + 1 < tries:  # a client that comes back needs time
+                time.sleep(max(0.0, started + self.transport.repeat_pause - time.monotonic()))
         for job in jobs:
             own = failed.get(_client(job), "its reply came, but too few others did")
             failed[_client(job)] = f"leg skipped with {len(accepted)} of {needed} needed replies: {own}"

@@ -32,7 +32,7 @@ def federation(tmp_path):
             experiment.federation.data,
             Store(),
             link,
-            Transport(**{"round_timeout": 3.0, **transport}),
+            Transport(**{"round_timeout": 3.0, "repeat_pause": 0.1, **transport}),
             "test",
         )
         experiment.federation.engine = engine
