@@ -1,21 +1,31 @@
-"""One torch thread: the tensors of the tests are small, and threads that wait for each other cost more
-than they bring, all the more when tests run side by side."""
+"""For all tests: one torch thread, and calls of the command line.
+
+The tensors of the tests are small: threads that wait for each other cost more than they bring, all the
+more when tests run side by side.
+"""
 
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from pathlib import Path
+
+import pytest
 import torch
+from refusals import Call, Called
+
+from protofed.cli.main import main
 
 torch.set_num_threads(1)
 
 
-def pytest_collection_modifyitems(items):
-    """The conformance checks of a method's other options are thorough rather than quick: `make test-all`.
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PROTOFED_CACHE", str(tmp_path / "cache"))
 
-    Its default options go through every check in the normal suite, in test_conformance.py.
-    """
-    for item in items:
-        params = getattr(getattr(item, "callspec", None), "params", {})
-        if "check" in params and item.path.name != "test_conformance.py":
-            item.add_marker("thorough")
+    def run(*argv: str) -> Called:
+        capsys.readouterr()
+        return Called(main(argv), *capsys.readouterr())
+
+    return run

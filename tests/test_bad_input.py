@@ -2,54 +2,16 @@
 
 from __future__ import annotations
 
-import errno
-import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-import torch
+from refusals import SMALL, Call, assert_refused
 
-from protofed.algorithms.fedproto import FedProto
-from protofed.cli.main import main
 from protofed.data import Dataset, Partitioner, Rows, Split, partitions
 from protofed.runs.directory import RunDir
-
-SMALL = ("--models", "mlp", "--clients", "4", "--rounds", "2", "--engine", "sequential")
-
-
-class Called(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Called]
-
-
-@pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PROTOFED_CACHE", str(tmp_path / "cache"))
-
-    def run(*argv: str) -> Called:
-        capsys.readouterr()
-        return Called(main(argv), *capsys.readouterr())
-
-    return run
-
-
-def assert_refused(got: Called, *words: str, code: int = 2) -> None:
-    """One line on stderr that has all these words; nothing on stdout."""
-    assert got.code == code, got
-    assert got.out == ""
-    assert got.err.startswith("protofed: error: ")
-    assert got.err.count("\n") == 1, got.err
-    for word in words:
-        assert word in got.err
 
 
 @pytest.mark.parametrize(
@@ -69,7 +31,7 @@ def assert_refused(got: Called, *words: str, code: int = 2) -> None:
         (["run", "--optimizer", "sdg"], ["optimizer: unknown value 'sdg'; did you mean 'sgd'"]),
         (["run", "--lr", "nan"], ["lr: must be a finite number, got nan"]),
         (["run", "--rounds", "2.5"], ["rounds: expected a whole number, got '2.5'"]),
-        (["run", "--clients", "0"], ["clients: must be at least 1, got 0"]),
+        (["run", "--clients", "0"], ["clients must be at least 1, got 0"]),
         (["run", "--data", "digts"], ["unknown data 'digts'; did you mean 'digits'"]),
         (["run", "--data", "npz:none.npz"], ["none.npz: no such file"]),
         (["run", "--partition", "nwya"], ["unknown partition 'nwya'; did you mean 'nway'?"]),
@@ -235,90 +197,3 @@ def test_no_test_samples_at_all_work(call: Call) -> None:
 def test_without_epochs_nothing_is_learnt_but_all_runs(call: Call) -> None:
     assert call("run", *SMALL, "--epochs", "0", "--out", "a", "--quiet").code == 0
     assert RunDir.open(Path("a")).lines("metrics.jsonl")[-1]["train_loss"] is None
-
-
-# failures while running
-
-
-def poison(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In round 2 client 2 sends a NaN."""
-    good = FedProto.upload
-
-    def upload(self: FedProto, *args: Any) -> Any:
-        up, mem = good(self, *args)
-        turn = args[-1]
-        if (turn.client, turn.round) == (2, 2):
-            up = replace(up, mean=up.mean * torch.nan)
-        return up, mem
-
-    monkeypatch.setattr(FedProto, "upload", upload)
-
-
-def test_a_nan_in_an_upload_stops_the_run_by_name(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    poison(monkeypatch)
-    got = call("run", "fedproto", *SMALL, "--out", "a", "--quiet")
-    assert_refused(got, "fedproto: round 2: upload of client 2: mean:", "values are not finite", code=1)
-    assert len(RunDir.open(Path("a")).lines("metrics.jsonl")) == 1
-
-
-def test_a_nan_in_an_upload_may_be_left_out(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    poison(monkeypatch)
-    got = call("run", "fedproto", *SMALL, "--rounds", "3", "--on-failure", "drop", "--out", "a")
-    assert got.code == 0
-    assert "round 2: client 2 left out: fedproto: round 2: upload of client 2: mean:" in got.err.replace(
-        "\n", " "
-    )
-    failed = [line["failed"] for line in RunDir.open(Path("a")).lines("metrics.jsonl")]
-    assert [list(one) for one in failed] == [[], ["2"], []]
-
-
-def test_a_loss_that_explodes_is_named(call: Call) -> None:
-    got = call("run", "local", *SMALL, "--lr", "1e30", "--out", "a", "--quiet")
-    assert_refused(got, "local: client 0, round ", "the training loss is", "lower lr", code=1)
-
-
-def full_disk(*_: Any) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_full_disk(call: Call, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    monkeypatch.setattr(os, step, full_disk)
-    got = call("run", *SMALL, "--out", "a", "--quiet")
-    assert_refused(got, "cannot write a/", "No space left on device", code=1)
-
-
-def test_a_disk_that_fills_up_leaves_a_run_to_resume(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, count = os.replace, 0
-
-    def fills_up(*args: Any) -> None:
-        nonlocal count
-        count += 1
-        if count > 8:
-            full_disk()
-        real(*args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", fills_up)
-        assert_refused(call("run", *SMALL, "--out", "a", "--quiet"), "No space left on device", code=1)
-    assert call("resume", "a", "--quiet").code == 0
-
-
-@pytest.mark.parametrize("out", ["file", "file/below", "file/far/below"])
-def test_a_folder_that_cannot_be_made(call: Call, out: str) -> None:
-    Path("file").write_text("")
-    assert_refused(call("run", *SMALL, "--out", out), f"cannot create {out}: ", code=1)
-
-
-def test_an_existing_run(call: Call) -> None:
-    argv = ("run", "local", *SMALL, "--rounds", "1", "--out", "a", "--quiet")
-    assert call(*argv).code == 0
-    got = call(*argv)
-    assert_refused(got, "a already holds a run", "protofed resume a", "--out", "--force", code=1)
-
-
-def test_a_damaged_run(call: Call) -> None:
-    call("run", "local", *SMALL, "--rounds", "1", "--out", "a", "--quiet")
-    Path("a/config.json").write_text("{")
-    for command in ("resume", "show", "onboard"):
-        assert_refused(call(command, "a"), "a/config.json cannot be read", code=1)

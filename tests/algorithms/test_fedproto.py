@@ -8,10 +8,11 @@ from collections.abc import Callable
 import pytest
 import torch
 from by_hand import IdentityNet, assert_tame, batch, floats, prototype_terms, replies, turn
+from fedproto_messages import empty, protos
 from torch import Tensor
 from vmap_check import check_vmap
 
-from protofed.algorithms.fedproto import FedProto, Global, Protos
+from protofed.algorithms.fedproto import FedProto
 from protofed.config import resolve
 from protofed.core.algorithm import Ran
 from protofed.core.data import LocalData
@@ -31,17 +32,6 @@ CACHED = Toy("fedproto", {"share_model": True, "stale": "cache"}, models="norm")
 LOSSES = [Toy("fedproto"), Toy("fedproto", models="norm"), CACHED]
 LOSSES += [Toy("fedproto", {"proto_pass": "running_all", "distance": "emd"}, models="mixed")]
 LOSSES += [Toy("fedproto", {"level": "sample", "distance": d}) for d in ("mse", "l2", "l2sq", "l1")]
-
-
-def protos(rows: dict[int, tuple[list[float], int]], weights: dict[str, Tensor] | None = None) -> Protos:
-    """A message from {class: (prototype, samples)}."""
-    mean = floats([mean for mean, _ in rows.values()]).reshape(len(rows), 2)
-    count = torch.tensor([n for _, n in rows.values()], dtype=torch.int64)
-    return Protos(mean, torch.tensor(list(rows), dtype=torch.int64), count, weights or {})
-
-
-def empty() -> Global:
-    return Global(torch.zeros(3, 2, dtype=torch.float64), torch.zeros(3, dtype=torch.int64), {}, {})
 
 
 ONE, TWO = protos({0: ([1.0, 0.0], 10)}), protos({0: ([0.0, 1.0], 30)})
@@ -226,47 +216,6 @@ def test_a_client_without_steps_sends_what_it_has() -> None:
     experiment.federation.play()
     owned = torch.tensor(COUNTS).sum(0).tolist()
     assert experiment.federation.state.arrays()["known"].tolist() == [*owned, 0]
-
-
-# prediction
-
-
-def scores(down: Protos, local: list[int], mem: dict[str, Tensor] | None = None) -> dict[str, list[int]]:
-    data = LocalData(torch.zeros(len(local), 2), torch.tensor(local))
-    x = floats([[0.0, 0.1], [1.0, 0.1], [2.0, 0.1]])
-    got = FedProto().predict(IdentityNet(), x, data, down, mem or {})  # type: ignore[arg-type]
-    return {mode: value.argmax(1).tolist() for mode, value in got.items()}
-
-
-GLOBAL = protos({0: ([0.0, 0.0], 1), 1: ([1.0, 0.0], 1), 2: ([2.0, 0.0], 1)})
-
-
-def test_nearest_global_prototype_wins_among_all_or_own_classes() -> None:
-    """x = 0, 1, 2 next to prototypes at 0, 1, 2; without class 1 the point in the middle goes to 0 or 2."""
-    got = scores(GLOBAL, [0, 2])
-    assert got["gp_all"] == [0, 1, 2]
-    assert got["gp_local"][0] == 0
-    assert got["gp_local"][1] in (0, 2)
-    assert got["gp_local"][2] == 2
-
-
-def test_own_prototypes_decide_under_lp() -> None:
-    """The client's own prototypes lie the other way round; class 1 is not its own."""
-    mem = {"mean": floats([[2.0, 0.0], [1.0, 0.0], [0.0, 0.0]]), "n": torch.tensor([3, 0, 3])}
-    got = scores(GLOBAL, [0, 2], mem)["lp"]
-    assert (got[0], got[2]) == (2, 0)
-    assert got[1] != 1
-
-
-def test_without_prototypes_the_classifier_decides() -> None:
-    got = scores(protos({}), [0, 2])
-    assert got["gp_all"] == got["gp_local"] == got["lp"] == got["clf"]
-
-
-def test_a_client_whose_classes_have_no_prototype_falls_back() -> None:
-    got = scores(protos({1: ([1.0, 0.0], 1)}), [0, 2])
-    assert got["gp_all"] == [1, 1, 1]
-    assert got["gp_local"] == got["clf"]
 
 
 # whole runs
