@@ -171,7 +171,7 @@ def project(rows: np.ndarray) -> np.ndarray:
     start = "pca" if rows.shape[1] > 1 else "random"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # collapsed embeddings divide by a variance of 0 on the way
-        placed = TSNE(perplexity=perplexity, init=start, random_state=0).fit_transform(rows)
+        placed = TSNE(perplexity=perplexity, init=start, max_iter=500, random_state=0).fit_transform(rows)
     return np.nan_to_num(np.asarray(placed, dtype=np.float64))
 
 

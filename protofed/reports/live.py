@@ -19,6 +19,7 @@ from ..core.errors import ConfigError, ProtofedError
 from ..runs.directory import RunDir
 from .collect import POINTS, as_report, read_run
 from .html import embedded, render
+from .inside import look_inside, look_outside
 
 HOST = "127.0.0.1"
 POLL_SECONDS = 0.25
@@ -95,8 +96,7 @@ class LivePage:
 
 
 def follow(live: LivePage, stopped: Callable[[], bool] = lambda: False, points: int = POINTS) -> None:
-    """Keep the page up to date until the run is finished."""
-    from .inside import look_inside, look_outside
+    """Keep the page up to date until the run is finished. While no page is open nothing is computed."""
 
     def look(how: Callable[[list[str]], dict[str, Any]]) -> None:
         notes: list[str] = []
@@ -106,11 +106,12 @@ def follow(live: LivePage, stopped: Callable[[], bool] = lambda: False, points: 
             notes = [] if live.inside else [f"charts of data and embeddings are left out: {error}"]
         live.notes = notes
 
-    look(lambda notes: look_outside(live.directory))
     due = 0.0
     while live.directory.summary is None and not stopped():
         time.sleep(POLL_SECONDS)
-        if live.watched and time.monotonic() > due and live.directory.checkpoints.manifest.exists():
+        if live.watched and not live.inside and not live.notes:
+            look(lambda notes: look_outside(live.directory))
+        elif live.watched and time.monotonic() > due and live.directory.checkpoints.manifest.exists():
             started = time.monotonic()
             look(lambda notes: look_inside(live.directory, points, notes))
             ended = time.monotonic()

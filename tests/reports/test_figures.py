@@ -1,0 +1,48 @@
+"""Single figures: every one in every format, real pictures with text as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protofed.core.errors import ConfigError, RunError
+from protofed.reports.figures import draw_figures, write_figures
+
+pytest.importorskip("matplotlib")
+SHARED = {"accuracy-rounds", "accuracy-bytes", "clients", "communication", "time", "split-fedproto"}
+MODELS = {
+    f"{what}-{run}" for what in ("embedding", "margins") for run in ("fedproto", "local", "fedproto_margin")
+}
+STARTS = {"svg": b"<?xml", "pdf": b"%PDF"}
+
+
+def test_all_figures_of_several_runs(report: dict[str, Any]) -> None:
+    """The split is the same for all runs and drawn once; only fedproto_margin has attention."""
+    names = [name for name, _ in draw_figures(report)]
+    assert sorted(names) == sorted(SHARED | MODELS | {"attention-fedproto_margin"})
+
+
+def test_figures_are_written_in_the_formats_asked_for(report: dict[str, Any], tmp_path: Path) -> None:
+    alone = {**report, "runs": report["runs"][:1]}
+    written = write_figures(alone, tmp_path / "figures", ["svg", "pdf"])  # png: see the command
+    assert len(written) == 2 * 8
+    for path in written:
+        assert path.read_bytes().startswith(STARTS[path.suffix[1:]]), path
+    drawn = (tmp_path / "figures" / "accuracy-rounds.svg").read_text()
+    assert all(f">{mode}</text>" in drawn for mode in ("gp_local", "clf", "gp_all", "lp"))
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(report: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"cannot create .*figures"):
+        write_figures(report, tmp_path / "file" / "figures", ["png"])
+
+
+def test_without_matplotlib_the_extra_is_named(
+    report: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(ConfigError, match=r"protofed\[report\]"):
+        write_figures(report, tmp_path, ["png"])
