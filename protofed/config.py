@@ -69,7 +69,7 @@ class Config:
     models: str = option("small_cnn", "client models: one, several joined by '|', or a named group")
     public: str | None = option(None, "public unlabelled data set, for methods that need one")
     public_samples: int = option(5000, "samples of the public set that are used", low=1)
-    clients: int = option(20, "number of clients", low=1)
+    clients: int = option(20, "number of clients; 0: as many as the data names (natural, domain)", low=0)
     seed: int = option(0, "fixes everything random", low=0)
     train: Train = field(default_factory=Train)
     rounds: Rounds = field(default_factory=Rounds)

@@ -73,7 +73,7 @@ WORKLOADS = {
             {
                 "method": "fedplcc",
                 "data": "digit5",
-                "partition": "domain:per_class=30",
+                "partition": "domain:m=30",
                 "models": "resnet10_plcc",
                 "clients": 5,
                 "batch_size": 32,

@@ -144,7 +144,8 @@ class Federation:
                 raise MessageError(f"{who}: expected {leg.up.__name__}, got {type(outcome.up).__name__}")
             outcome.up.check(self.task.sizes, who)
         except MessageError as error:
-            return Failure(outcome.client, str(error))
+            hint = "; training diverged (lower lr), or BatchNorm's statistics have seen too few steps"
+            return Failure(outcome.client, str(error) + (hint if "not finite" in str(error) else ""))
         return None
 
 
