@@ -35,7 +35,7 @@ RECIPE = """\
 method = "fedproto"
 rounds = {rounds}
 epochs = 3
-lr = 0.02
+lr = 0.05
 eval_every = {rounds}
 
 [transport]

@@ -30,7 +30,7 @@ from ..engines.store import Store
 from ..engines.transport import Transport
 from ..metrics.scores import Score
 from .checks import read_upload
-from .packet import Link, Meta, Packet
+from .packet import Exchanged, Link, Meta, Packet
 from .respond import read_score
 from .vault import Tag, Vault
 
@@ -139,7 +139,7 @@ class Flower(Engine):
                 log.warning("client %d: %s", client, reason)
             self._watch({"event": "train", "client": client, "round": job.turn.round, "reason": reason})
 
-    def _exchange(self, kind: str, jobs: Sequence[Job]) -> Any:
+    def _exchange(self, kind: str, jobs: Sequence[Job]) -> Exchanged:
         arrays: dict[int, Tree] = {}  # one dict per different download, so that links pack it once
         packets = {}
         for job in jobs:
