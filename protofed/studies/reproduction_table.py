@@ -39,14 +39,13 @@ def listing(recipe: Recipe, cells: Sequence[Cell]) -> Table:
             with_spread(cell.ours, cell.spread, digits),
             with_spread(cell.paper, cell.paper_spread, digits),
             number(cell.difference, digits, sign=True),
-            cell.verdict,
-            cell.why,
             str(cell.seeds or "–"),
             str(cell.rounds or "–"),
+            f"{cell.verdict}: {cell.why}" if cell.why else cell.verdict,
         ]
         for cell in cells
     ]
-    heads = ["method", "column", "ours", "paper", "difference", "verdict", "reason", "seeds", "rounds"]
+    heads = ["method", "column", "ours", "paper", "difference", "seeds", "rounds", "verdict"]
     return Table("All cells", heads, rows, names=2)
 
 

@@ -255,10 +255,10 @@ ours (paper) difference; = agrees, ↑ better, ↓ worse, ≠ differs, ≈ not c
 
 ### All cells
 
-| method | column | ours | paper | difference | verdict | reason | seeds | rounds |
-| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-| A | x | 51.50 ± 1.50 | 50.00 ± 1.50 | +1.50 | agrees |  | 2 | 2 |
-| B | x | 61.00 ± 0.00 | 50.00 | +11.00 | better |  | 2 | 2 |
+| method | column | ours | paper | difference | seeds | rounds | verdict |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
+| A | x | 51.50 ± 1.50 | 50.00 ± 1.50 | +1.50 | 2 | 2 | agrees |
+| B | x | 61.00 ± 0.00 | 50.00 | +11.00 | 2 | 2 | better |
 
 ### Claims
 

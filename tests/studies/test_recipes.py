@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
 
 import pytest
 
+from protofed import experiment
 from protofed.config import read_recipe, resolve
 from protofed.core.errors import ConfigError
 from protofed.studies import costs
@@ -233,3 +236,21 @@ def test_own_recipes_by_path(tmp_path):
 def test_an_unknown_recipe_names_the_nearest():
     with pytest.raises(ConfigError, match="fp-t2"):
         load_recipe("fp-t22")
+
+
+# real data
+
+
+@pytest.mark.parametrize("name", ["fp-t2", "fp-t3", "fp-f4", "pm-t2", "pm-t3", "tgp-t10"])
+def test_the_first_cell_can_be_built(name, tmp_path, monkeypatch):
+    """Data, split and model exist and fit together. The other recipes take too long to read or to build."""
+    folder = os.environ.get("PROTOFED_DATA", "")
+    recipe = load_recipe(name)
+    missing = [file for file in recipe.about.data if not (folder and (Path(folder) / file).is_file())]
+    if missing:
+        pytest.skip(f"PROTOFED_DATA does not hold {missing[0]}")
+    monkeypatch.setenv("PROTOFED_CACHE", str(tmp_path))
+    (planned, *_) = plan_reproduction(recipe, Choice(settings={"engine": "sequential"}))[0].runs
+    built = experiment.build(planned.config)
+    assert built.task.clients == planned.config.clients
+    built.federation.engine.close()
