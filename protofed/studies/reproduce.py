@@ -41,7 +41,7 @@ def plan_reproduction(recipe: Recipe, choice: Choice) -> list[CellPlan]:
     """The runs of all chosen cells. Cells may share runs."""
     settings = dict(choice.settings or {})
     check_no_options(settings, "a recipe of your own")
-    seeds = seed_range(settings, choice.seeds or recipe.about.seeds)
+    seeds = seed_range(settings, recipe.about.seeds if choice.seeds is None else choice.seeds)
     rows = pick(recipe.rows, choice.rows, "method")
     columns = pick(recipe.columns, choice.columns, "column")
     return [_cell_plan(recipe, row, column, settings, seeds) for row in rows for column in columns]

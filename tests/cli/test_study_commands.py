@@ -120,6 +120,7 @@ def test_a_budget_leaves_work_and_says_so(call: Call) -> None:
         (("compare", "local", "--budget", "20"), "budget: expected a time"),
         (("compare", "local", "--seeds", "0"), "seeds: must be at least 1"),
         (("reproduce", "fp-t22"), "unknown recipe 'fp-t22'"),
+        (("reproduce", "fp-t2", "--seeds", "0"), "seeds: must be at least 1"),
         (("reproduce", "fp-t2", "--methods", "Fed"), "unknown method 'Fed'"),
         (("reproduce", "fp-t2", "--columns", "n=9"), "unknown column 'n=9'"),
         (("reproduce", "missing.toml"), "recipe missing.toml"),
