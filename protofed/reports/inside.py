@@ -32,6 +32,7 @@ from ..ops.prototypes import class_means, features, owned
 from ..runs.directory import RunDir
 
 MOST_CLIENTS = 50  # that are embedded
+MOST_LOCAL = 300  # local prototypes in an embedding
 MOST_BUBBLES = 200  # clients in the bubble chart
 
 
@@ -59,9 +60,11 @@ def measure(experiment: Experiment, points: int, notes: list[str]) -> dict[str, 
     result = describe_data(experiment)
     if experiment.federation.round:
         clients = _chosen(experiment, notes)
-        local = [_local(experiment, client) for client in clients]
-        result["space"] = _space(experiment, clients, local, points)
-        result["margins"] = _margins(experiment, local)
+        local = {client: _local(experiment, client) for client in clients}
+        result["space"] = _space(experiment, local, points, notes)
+        result["margins"] = _margins(experiment, list(local.values()))
+        if len(local) == MOST_CLIENTS < len(experiment.active):
+            notes.append(f"margins: over {MOST_CLIENTS} of {len(experiment.active)} clients")
         result["attention"] = _attention(experiment)
     return {key: value for key, value in result.items() if value is not None}
 
@@ -95,15 +98,17 @@ def _chosen(experiment: Experiment, notes: list[str]) -> list[int]:
     dims = [task.embed_dims[task.group_of(client)] for client in experiment.active]
     common = max(set(dims), key=dims.count)
     if len(set(dims)) > 1:
-        notes.append(
-            f"embeddings: only the {dims.count(common)} clients whose embeddings have size {common} are shown"
-        )
+        notes.append(f"embeddings: only clients whose embeddings have size {common} are shown")
     fitting = [client for client, dim in zip(experiment.active, dims) if dim == common]
     fitting = [client for client in fitting if experiment.data.size(client)]
-    if len(fitting) <= MOST_CLIENTS:
-        return fitting
-    notes.append(f"embeddings: {MOST_CLIENTS} of {len(fitting)} clients are shown")
-    return [fitting[i] for i in np.linspace(0, len(fitting) - 1, MOST_CLIENTS).astype(int)]
+    return _spread(fitting, MOST_CLIENTS)
+
+
+def _spread(clients: Sequence[int], most: int) -> list[int]:
+    """At most so many of the clients, evenly drawn."""
+    if len(clients) <= most:
+        return list(clients)
+    return [clients[i] for i in np.linspace(0, len(clients) - 1, max(1, most)).astype(int)]
 
 
 @torch.no_grad()
@@ -115,13 +120,17 @@ def _local(experiment: Experiment, client: int) -> tuple[Tensor, Tensor]:
 
 
 def _space(
-    experiment: Experiment, clients: Sequence[int], local: Sequence[tuple[Tensor, Tensor]], points: int
+    experiment: Experiment, local: dict[int, tuple[Tensor, Tensor]], points: int, notes: list[str]
 ) -> dict[str, Any] | None:
     """Positions [x, y], classes and clients of samples, local and global prototypes."""
+    prototypes = sum(len(cls) for _, cls in local.values())
+    clients = _spread(list(local), MOST_LOCAL * len(local) // max(MOST_LOCAL, prototypes))
+    if len(clients) < len(experiment.active):
+        notes.append(f"embeddings: {len(clients)} of {len(experiment.active)} clients are shown")
     samples = [_embedded(experiment, client, -(-points // max(1, len(clients)))) for client in clients]
     kinds = {
         "samples": [(client, *pair) for client, pair in zip(clients, samples)],
-        "local": [(client, *pair) for client, pair in zip(clients, local)],
+        "local": [(client, *local[client]) for client in clients],
         "global": [(-1, *pair) for pair in _global(experiment)],
     }
     rows = [z for parts in kinds.values() for _, z, _ in parts if len(z)]

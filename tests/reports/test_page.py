@@ -63,6 +63,32 @@ def test_several_runs_are_drawn_without_error(report: dict[str, Any], tmp_path: 
     assert "the class of the nearest global prototype, among all classes" in seen.dom
 
 
+PRESS_ALL = """<script>
+const all = (what) => document.querySelectorAll(what);  // anew after each press: the page is drawn anew
+let i = 0;
+for (; i < all("button").length; i += 1) {
+  all("button")[i].click();
+  all("button")[i].click();
+}
+choice.hidden.clear();
+choice.mode = null;
+redrawAll();
+for (const one of all("details")) one.open = true;
+document.body.dataset.pressed = i;
+</script></body>"""
+
+
+@needs_browser
+def test_every_button_can_be_pressed(report: dict[str, Any], tmp_path: Path) -> None:
+    """All twice; then every table is opened, with nothing hidden."""
+    two = {**report, "runs": report["runs"][:2]}
+    (tmp_path / "pressed.html").write_text(render(two).replace("</body>", PRESS_ALL))
+    seen = look(tmp_path / "pressed.html", milliseconds=1000)
+    assert (seen.console, seen.errors) == ([], "")
+    assert int(re.findall(r'data-pressed="(\d+)"', seen.dom)[0]) >= 25
+    assert len(re.findall("<table", seen.dom)) == 1 + 11 + 3  # results, one for each chart, settings
+
+
 @needs_browser
 def test_one_run_on_a_phone_in_the_dark(report: dict[str, Any], tmp_path: Path) -> None:
     """Nothing but its own scroll boxes is wider than the screen; dark colours are used."""

@@ -96,7 +96,7 @@ const shortest = (text, most) => (text.length > most ? `${text.slice(0, most - 1
 function axes({ width, height, left = 56, right = 14, top = 10, bottom = 40, x, y }) {
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
   const box = { left, right: width - right, top, bottom: height - bottom };
-  const across = (x.log ? logarithmic : linear)(x.limits, [box.left, box.right]);
+  const across = (x.log ? logarithmic : linear)(x.limits, [box.left, box.right], { room: x.format ? 64 : 44, whole: x.whole });
   const up = y ? linear(y.limits, [box.bottom, box.top]) : null;
   for (const tick of x.ticks || across.ticks) {
     const at = across(tick);

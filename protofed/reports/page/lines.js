@@ -1,7 +1,7 @@
 // Curves: a value against rounds or against bytes.
 
 // series: [{label, colour, kind, dash, x: [], y: [], low: [], high: []}]; one with `level` is a horizontal line.
-function lineChart(name, label, series, { xName, yName, log = false, xFormat = plain, yFormat, floor, ceiling }) {
+function lineChart(name, label, series, { xName, yName, log = false, whole = false, xFormat, yFormat, floor, ceiling }) {
   return drawing(name, label, (width) => {
     const height = Math.max(230, Math.min(320, width * 0.62));
     const xs = series.flatMap((one) => (one.level === undefined ? one.x : [])).filter((v) => known(v) && (!log || v > 0));
@@ -9,7 +9,7 @@ function lineChart(name, label, series, { xName, yName, log = false, xFormat = p
     const limits = xs.length ? [Math.min(...xs), Math.max(...xs)] : [1, 10];
     if (limits[0] === limits[1]) limits[log ? 1 : 0] = log ? limits[0] * 10 : limits[0] - 1;
     const { picture, across, up, box } = axes({
-      width, height, x: { limits, log, name: xName, format: xFormat },
+      width, height, x: { limits, log, whole, name: xName, format: xFormat },
       y: { limits: around(ys, floor, ceiling), name: yName, format: yFormat },
     });
     for (const one of series) picture.append(...curve(one, across, up, box, log));
@@ -42,7 +42,7 @@ function curve(one, across, up, box, log) {
 }
 
 // The values nearest to the pointer, of every curve.
-function crosshair(series, across, up, box, { xName, xFormat, yFormat = plain }) {
+function crosshair(series, across, up, box, { xName, xFormat = plain, yFormat = plain }) {
   const line = svg("line", { class: "axis", y1: box.top, y2: box.bottom, visibility: "hidden" });
   const area = svg("rect", { x: box.left, y: box.top, width: Math.max(0, box.right - box.left), height: box.bottom - box.top, fill: "transparent" });
   const move = (event) => {

@@ -1,7 +1,8 @@
 // Sections that need the models, costs and settings; then the page as a whole, once or live.
 
-function panels(runs, draw) {
-  return el("div", { class: "panels" }, ...runs.map((pair) => el("div", {}, el("h4", {}, pair.run.name), draw(pair))));
+// Panels side by side; one with `many` bars has the whole row.
+function panels(runs, draw, many = () => false) {
+  return el("div", { class: "panels" }, ...runs.map((pair) => el("div", { class: many(pair) ? "whole" : null }, el("h4", {}, pair.run.name), draw(pair))));
 }
 
 function embeddingsSection(report) {
@@ -36,7 +37,7 @@ function prototypesSection(report) {
     }))];
     const text = "Distance of a class's prototype to the nearest of another class. At a client: among its own prototypes, the largest over clients. Global: among the server's prototypes, where the method has any.";
     const keys = legend([{ label: "largest at a client", swatch: key("var(--soft)", 0.45) }, { label: "global", swatch: key("var(--soft)", 1) }]);
-    cards.push(card("margin", "Prototype margins", text, [keys, panels(margins, draw)], rows, true));
+    cards.push(card("margin", "Prototype margins", text, [keys, panels(margins, draw, ({ run }) => run.margins.classes.length > 20)], rows, true));
   }
   if (attention.length) {
     const draw = ({ run, i }) => groupedBars("attention", `weights of the clients of ${run.name}`, run.attention.clients.map(String), [
@@ -75,7 +76,7 @@ function settingsSection(report) {
   const keys = [...new Set(report.runs.flatMap((run) => Object.keys(run.config)))];
   const show = (value) => (value === null || value === undefined ? "–" : String(value));
   const differs = (key) => new Set(report.runs.map((run) => show(run.config[key]))).size > 1;
-  const row = (key) => [el("td", {}, key), ...report.runs.map((run) => el("td", { class: differs(key) ? "differs" : "" }, show(run.config[key])))];
+  const row = (key) => [el("td", {}, key), ...report.runs.map((run) => el("td", {}, show(run.config[key])))];
   const columns = ["setting", ...report.runs.map((run) => run.name)];
   const different = keys.filter(differs);
   const same = keys.filter((key) => !differs(key)).map((key) => [el("td", {}, key), el("td", {}, show(report.runs[0].config[key]))]);

@@ -104,7 +104,8 @@ function embeddingChart(name, label, space) {
     put(space.samples, (x, y, i) => mark(svg("circle", { cx: x, cy: y, r: 2.4, style: `fill:${colourOf(space.samples, i)}`, opacity: 0.6 }), about(space.samples, i, "test sample")));
     put(space.local, (x, y, i) => mark(shape("triangle", x, y, 4.6, { style: `fill:${colourOf(space.local, i)};stroke:var(--ink)`, "stroke-width": 0.9 }), about(space.local, i, "local prototype")));
     put(space.global, (x, y, i) => mark(shape("diamond", x, y, 7, { style: `fill:var(--k${space.global.cls[i] % 10});stroke:var(--ink)`, "stroke-width": 2 }), about(space.global, i, "global prototype")));
-    put(space.global, (x, y, i) => svg("text", { x: x + 11, y: y + 4, class: "halo" }, shortest(space.classes[space.global.cls[i]], 14)));
+    const crowded = space.global.cls.length > 24 && !choice.classes.size;
+    if (!crowded) put(space.global, (x, y, i) => svg("text", { x: x + 11, y: y + 4, class: "halo" }, shortest(space.classes[space.global.cls[i]], 14)));
     return picture;
   });
 }

@@ -71,14 +71,14 @@ function accuracySection(report) {
   const byBytes = curves((run) => run.tests.bytes, "mean", true).map((one) => (one.x.some((v) => v > 0) || !one.y.length ? one : { ...one, low: undefined, level: one.y[one.y.length - 1] }));
   const losses = visible(report).map(({ run, i }) => ({ label: run.name, ...look(i), x: run.rounds.round, y: run.rounds.loss }));
   const share = { yName: "test accuracy (%)", yFormat: (v) => plain(v), floor: 0, ceiling: 100 };
-  const byRound = { ...share, xName: "round" };
+  const byRound = { ...share, xName: "round", whole: true };
   const names = () => runLegend(report, found);
   const tests = (stat) => () => testTable(found, stat);
   return [el("h2", { id: "accuracy" }, "Accuracy"), el("div", { class: "cards" },
     card("rounds", "Accuracy against rounds", `Mean over the tested clients${choice.band ? ", band: ± std over clients" : ""}.`, [names(), lineChart("rounds", "accuracy against rounds", curves((run) => run.tests.round, "mean", true), byRound)], tests("mean")),
     card("bytes", "Accuracy against bytes sent", "Payload up and down of all clients until the test, four bytes a parameter; logarithmic.", [names(), lineChart("bytes", "accuracy against bytes", byBytes, { ...share, xName: "bytes sent", xFormat: bytes, log: true })], () => bytesTable(found)),
     card("worst10", "The worst tenth of the clients", "Mean accuracy of the tenth of the clients that fare worst in that test.", [names(), lineChart("worst10", "accuracy of the worst tenth", curves((run) => run.tests.round, "worst10", false), byRound)], tests("worst10")),
-    card("loss", "Training loss", "Mean over the participants of a round, all terms of the method's loss; not comparable between methods.", [report.runs.length > 1 ? runLegend(report, found, false) : null, lineChart("loss", "training loss", losses, { xName: "round", yName: "training loss", floor: 0 })], () => lossTable(losses)),
+    card("loss", "Training loss", "Mean over the participants of a round, all terms of the method's loss; not comparable between methods.", [report.runs.length > 1 ? runLegend(report, found, false) : null, lineChart("loss", "training loss", losses, { xName: "round", whole: true, yName: "training loss" })], () => lossTable(losses)),
   )];
 }
 
@@ -108,7 +108,7 @@ function clientsSection(report) {
   const worst = () => [["client", "what it has", ...series.map((one) => one.label)], rows.map((row) => [row.label, row.about, ...row.dots.map((dot) => fixed(dot.value, 1))])];
   return [el("h2", { id: "clients" }, "Clients"), el("div", { class: "cards" },
     card("spread", "Accuracy of each client, last test", "A dot is a client, the box the middle half, the line the median, the diamond the mean.", [stripChart("spread", "accuracies of the clients", series)], spread),
-    card("worst", "The worst clients", "Those with the lowest accuracy in each run, and how they fare in the others.", [runLegend(report, found), dotChart("worst", "the worst clients", rows)], worst),
+    card("worst", "The worst clients", report.runs.length > 1 ? "Those with the lowest accuracy in each run, and how they fare in the others." : "Those with the lowest accuracy under each prediction.", [runLegend(report, found), dotChart("worst", "the worst clients", rows)], worst),
   )];
 }
 
@@ -150,7 +150,8 @@ function dataSection(report) {
   const cards = [...kinds.values()].map((runs, n) => {
     const { classes, counts, samples, test_samples: tests } = runs[0].split;
     const some = samples.length > counts.length ? `, the first ${counts.length} of ${samples.length} clients` : "";
-    const text = `Area: training samples of a class at a client${some}. ${kinds.size > 1 ? `Runs: ${runs.map((run) => run.name).join(", ")}.` : "The same for all runs."}`;
+    const whose = kinds.size > 1 ? `Runs: ${runs.map((run) => run.name).join(", ")}.` : runs.length > 1 ? "The same for all runs." : "";
+    const text = `Area: training samples of a class at a client${some}. ${whose}`;
     const rows = () => [["client", "training", "test", ...classes], counts.map((row, k) => [k, samples[k], tests[k], ...row])];
     return card(`split-${n}`, "Samples per client and class", text, [bubbleChart("split", "samples per client and class", classes, counts)], rows, true);
   });

@@ -17,10 +17,10 @@ const svg = (tag, attributes = {}, ...children) => build(document.createElementN
 const known = (value) => value !== null && value !== undefined && Number.isFinite(value);
 const sum = (values) => values.reduce((total, value) => total + (value || 0), 0);
 
-function linear([low, high], [start, end]) {
+function linear([low, high], [start, end], { room = 44, whole = false } = {}) {
   const span = high - low || 1;
   const scale = (value) => start + ((value - low) / span) * (end - start);
-  scale.ticks = niceTicks(low, high, Math.max(2, Math.abs(end - start) / 44));
+  scale.ticks = niceTicks(low, high, Math.max(2, Math.abs(end - start) / room)).filter((tick) => !whole || Number.isInteger(tick));
   return scale;
 }
 
@@ -82,6 +82,7 @@ function bytes(value) {
 
 function duration(seconds) {
   if (!known(seconds)) return "–";
+  if (seconds === 0) return "0 s";
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 90) return `${seconds.toFixed(1)} s`;
   if (seconds < 5400) return `${(seconds / 60).toFixed(1)} min`;
