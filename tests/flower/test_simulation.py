@@ -66,7 +66,7 @@ def test_simulation_equals_sequential(runtime):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", methods)
+@pytest.mark.parametrize("method", list(methods))
 def test_every_method_over_ray(method, runtime):
     check(runtime, method)
 
