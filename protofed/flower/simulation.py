@@ -20,6 +20,7 @@ import queue
 import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -72,6 +73,7 @@ class Runtime:
         self.nodes = nodes
         self.workers = workers or len(os.sched_getaffinity(0))
         self.root = Path(tempfile.mkdtemp(prefix="protofed-flower-"))
+        self._sweep = weakref.finalize(self, shutil.rmtree, self.root, True)
         self._thread: threading.Thread | None = None
         self._grid: Any = None
         self._ids: list[int] = []
@@ -96,7 +98,7 @@ class Runtime:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout=60)
-        shutil.rmtree(self.root, ignore_errors=True)
+        self._sweep()
 
     def _start(self) -> None:
         for name, value in QUIET.items():
