@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import threading
@@ -52,7 +53,8 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _wait_for_the_end_of_input(gone: threading.Event) -> None:
-    sys.stdin.read()
+    while os.read(sys.stdin.fileno(), 64):  # not sys.stdin.read(), whose lock would outlive a daemon thread
+        pass
     gone.set()
 
 

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reported_runs import METHODS, SMALL
 
 import protofed
 from protofed.reports.collect import collect
-
-METHODS = ("fedproto", "local", "fedproto_margin")
-SMALL = {"models": "mlp", "clients": 4, "engine": "sequential", "rounds": 3, "lr": 0.05}
 
 
 @pytest.fixture(scope="session")

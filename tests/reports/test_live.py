@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from browser import look, needs_browser
-from conftest import SMALL
+from reported_runs import SMALL
 
 from protofed import experiment
 from protofed.cli.main import main
@@ -121,6 +122,18 @@ def test_watching_a_finished_run_points_to_the_report(
 def test_a_port_out_of_range_is_one_line(unfinished: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", str(unfinished.path), "--port", "70000"]) == 2
     assert "--port: expected 0 to 65535, got 70000" in capsys.readouterr().err
+
+
+def test_the_watcher_ends_with_the_process_that_started_it(
+    unfinished: RunDir, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However that process ends, its end of the pipe is closed."""
+    ours, theirs = os.pipe()
+    with os.fdopen(ours) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        threading.Timer(0.3, os.close, [theirs]).start()
+        assert main(["watch", str(unfinished.path), "--beside"]) == 0
+    assert capsys.readouterr().out.startswith("http://127.0.0.1:")
 
 
 def test_run_watch_serves_beside_the_run_and_ends_with_it(
