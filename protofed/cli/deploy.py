@@ -139,11 +139,14 @@ def _measure(args: argparse.Namespace) -> int:
         return 0
     where = "Flower's programs on 127.0.0.1" if args.deployed else "Flower's simulation"
     table = Table(title=f"a round with {args.clients} clients over {where}")
-    for column in ("payload", "upload", "ms", "payload bytes", "message up", "message down"):
-        table.add_column(column, justify="left" if column in ("payload", "upload") else "right")
+    sizes = ["payload_bytes", "message_up", "message_down", *(["wire_up", "wire_down"] * args.deployed)]
+    for column in ("payload", "upload"):
+        table.add_column(column)
+    for column in ("ms", *sizes):
+        table.add_column(column.replace("_", " "), justify="right")
     for one in found:
-        sizes = [f"{one[key]:,}" for key in ("payload_bytes", "message_up", "message_down")]
-        table.add_row(one["payload"], one["upload"], f"{one['ms']:.0f}", *sizes)
+        numbers = [f"{one[key]:,}" for key in sizes]
+        table.add_row(one["payload"], one["upload"], f"{one['ms']:.0f}", *numbers)
     Console().print(table)
     return 0
 

@@ -21,6 +21,7 @@ from ..flower.packet import Link, Packet
 from ..runs.files import read_json
 
 TIMEOUT = 300.0
+DEPLOYED_ROUNDS = 3
 
 
 def payloads() -> dict[str, Tree]:
@@ -31,24 +32,21 @@ def payloads() -> dict[str, Tree]:
     return {"10 x 512 prototypes": prototypes, "1 M weights": weights}
 
 
-def echo_rounds(link: Link, clients: int, rounds: int) -> list[dict[str, Any]]:
-    """One line per payload and precision; the first round of each is not counted."""
-    found = []
-    for name, arrays in payloads().items():
-        floats = sum(t.numel() for t in arrays.values() if t.is_floating_point())
-        for upload in ("full", "fp16", "int8"):
-            packet = Packet({"kind": "echo", "upload": upload}, arrays)
-            seconds, up, down = [], 0, 0
-            for _ in range(rounds + 1):
-                started = time.perf_counter()
-                got = link.exchange(dict.fromkeys(range(clients), packet), TIMEOUT)
-                seconds.append(time.perf_counter() - started)
-                up = sum(reply.wire_bytes for reply in got.replies.values()) // max(1, len(got.replies))
-                down = got.wire_down // clients
-            line = {"payload": name, "upload": upload, "payload_bytes": 4 * floats}
-            line |= {"clients": clients, "answered": len(got.replies), "message_up": up, "message_down": down}
-            found.append({**line, "ms": 1000 * statistics.median(seconds[1:])})
-    return found
+def echo_round(link: Link, clients: int, rounds: int, payload: str, upload: str) -> dict[str, Any]:
+    """Median time and bytes per client; a first round is not timed."""
+    arrays = payloads()[payload]
+    floats = sum(t.numel() for t in arrays.values() if t.is_floating_point())
+    packet = Packet({"kind": "echo", "upload": upload}, arrays)
+    seconds, up, down, answered = [], 0, 0, 0
+    for _ in range(rounds + 1):
+        started = time.perf_counter()
+        got = link.exchange(dict.fromkeys(range(clients), packet), TIMEOUT)
+        seconds.append(time.perf_counter() - started)
+        answered = len(got.replies)
+        up = sum(reply.wire_bytes for reply in got.replies.values()) // max(1, answered)
+        down = got.wire_down // clients
+    line = {"payload": payload, "upload": upload, "payload_bytes": 4 * floats, "answered": answered}
+    return {**line, "message_up": up, "message_down": down, "ms": 1000 * statistics.median(seconds[1:])}
 
 
 def on_simulation(clients: int, rounds: int) -> list[dict[str, Any]]:
@@ -58,16 +56,18 @@ def on_simulation(clients: int, rounds: int) -> list[dict[str, Any]]:
 
     runtime = Runtime(clients)
     try:
-        return echo_rounds(GridLink(runtime.grid(), runtime.ids), clients, rounds)
+        link = GridLink(runtime.grid(), runtime.ids)
+        kinds = [(payload, upload) for payload in payloads() for upload in ("full", "fp16", "int8")]
+        return [echo_round(link, clients, rounds, *kind) for kind in kinds]
     finally:
         runtime.close()
 
 
 def on_deployment(clients: int, say: Any) -> list[dict[str, Any]]:
-    """Over Flower's own programs on 127.0.0.1, with TLS and keys."""
+    """Over Flower's own programs on 127.0.0.1, with TLS and keys: one run per payload, so that Flower's
+    count of the traffic tells them apart."""
     from .init import init
     from .processes import free_port
-    from .serve import run_server
 
     with TemporaryDirectory() as folder:
         root, names = Path(folder), [f"client{number}" for number in range(clients)]
@@ -76,10 +76,19 @@ def on_deployment(clients: int, say: Any) -> list[dict[str, Any]]:
         command = [sys.executable, "-m", "protofed.cli.main", "client"]
         nodes = [subprocess.Popen([*command, str(home)], stderr=subprocess.DEVNULL) for home in homes]
         try:
-            run_server(root / "federation" / "server", root / "run", False, say, measure=True)
-            return list(read_json(root / "run" / "measured.json"))
+            return [_deployed(root, f"run{n}", payload, clients, say) for n, payload in enumerate(payloads())]
         finally:
             for node in nodes:
                 node.terminate()
             for node in nodes:
                 node.wait()
+
+
+def _deployed(root: Path, run: str, payload: str, clients: int, say: Any) -> dict[str, Any]:
+    from .serve import run_server
+    from .status import wire_bytes
+
+    run_server(root / "federation" / "server", root / run, False, say, payload)
+    counted, messages = wire_bytes(root / run), clients * (DEPLOYED_ROUNDS + 1)
+    wire = {f"wire_{way}": counted[way] // messages for way in ("up", "down")}
+    return {**read_json(root / run / "measured.json"), **wire}

@@ -23,8 +23,10 @@ log = logging.getLogger("protofed")
 Say = Callable[[str], None]
 
 
-def run_server(folder: Path, out: Path, insecure: bool, say: Say, measure: bool = False) -> None:
-    """Start Flower's SuperLink, register the clients' keys, submit the run, wait for its end."""
+def run_server(folder: Path, out: Path, insecure: bool, say: Say, measure: str = "") -> None:
+    """Start Flower's SuperLink, register the clients' keys, submit the run, wait for its end.
+
+    With `measure` a payload is sent back and forth instead: see measure.py."""
     settings = read_server(folder)
     out = out.resolve()
     _check_out(out)
@@ -156,10 +158,10 @@ def _register(settings: ServerSettings, home: Path) -> None:
         write_atomic(marker, key.read_bytes())
 
 
-def _submit(settings: ServerSettings, home: Path, out: Path, measure: bool) -> None:
+def _submit(settings: ServerSettings, home: Path, out: Path, measure: str) -> None:
     (out / "status.json").unlink(missing_ok=True)
-    values = node_config({"server": str(settings.home), "run": str(out)})
-    values += f" measure={str(measure).lower()} owner={os.getpid()}"
+    values = node_config({"server": str(settings.home), "run": str(out), "measure": measure})
+    values += f" owner={os.getpid()}"
     call(["flwr", "run", str(settings.home / "app"), CONNECTION, "--run-config", values], home)
 
 

@@ -25,7 +25,7 @@ from ..flower.link import GridLink
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_atomic, write_json
 from .agreement import Agreement, agree, make_task
-from .measure import echo_rounds
+from .measure import DEPLOYED_ROUNDS, echo_round
 from .roster import Roster
 from .settings import ServerSettings, read_server
 from .status import StatusFile, alive
@@ -43,7 +43,7 @@ def main(grid: Any, context: Any) -> None:
     settings = read_server(Path(str(context.run_config["server"])))
     try:
         if context.run_config["measure"]:
-            return _measure(grid, settings, out, status)
+            return _measure(grid, settings, out, status, str(context.run_config["measure"]))
         serve(grid, settings, out, status)
     except Exception as error:
         status.end(f"failed: {error if isinstance(error, ProtofedError) else repr(error)}")
@@ -85,11 +85,12 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
     experiments.carry_out(experiment, directory, status.round)
 
 
-def _measure(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) -> None:
+def _measure(grid: Any, settings: ServerSettings, out: Path, status: StatusFile, payload: str) -> None:
     """Echo rounds instead of training: see measure.py."""
     roster = Roster(grid, settings.clients, not settings.insecure, status.roster)
     roster.wait(settings.join_timeout)
-    write_json(out / "measured.json", echo_rounds(GridLink(grid, roster.current), len(settings.clients), 3))
+    link, clients = GridLink(grid, roster.current), len(settings.clients)
+    write_json(out / "measured.json", echo_round(link, clients, DEPLOYED_ROUNDS, payload, "full"))
     status.end("finished")
 
 

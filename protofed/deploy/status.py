@@ -75,13 +75,13 @@ def overview(run: Path) -> dict[str, Any]:
         "rounds_done": len(lines),
         "payload_bytes": {way: sum(line[way]["bytes"] for line in lines) for way in ways},
         "message_bytes": {way: sum(line.get("wire", {}).get(way, 0) for line in lines) for way in ways},
-        "wire_bytes": _wire(run),
+        "wire_bytes": wire_bytes(run),
         "accuracy": {m: v["mean"] for m, v in tested[-1]["acc"].items()} if tested else {},
         "failed": {str(line["round"]): line["failed"] for line in lines if line["failed"]},
     }
 
 
-def _wire(run: Path) -> dict[str, int]:
+def wire_bytes(run: Path) -> dict[str, int]:
     """All that Flower counted, hello, tests and protocol included; 0 before the run ended."""
     path = run / "traffic.json"
     counted = read_json(path).values() if path.exists() else []

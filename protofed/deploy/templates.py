@@ -63,7 +63,7 @@ clientapp = "protofed_app.client:app"
 [tool.flwr.app.config]
 server = ""
 run = ""
-measure = false
+measure = ""
 owner = 0
 """,
     "protofed_app/__init__.py": "",
