@@ -14,7 +14,9 @@ from typing import Any
 
 from ..core.errors import RunError
 
-SCRIPTS = ("svg.js", "frame.js", "lines.js", "bars.js", "points.js", "sections.js", "main.js")
+DRAWING = ("svg.js", "frame.js", "lines.js", "bars.js", "points.js")
+SECTIONS = ("runs.js", "results.js", "accuracy.js", "clients.js", "models.js", "cost.js")
+SCRIPTS = (*DRAWING, *SECTIONS, "main.js")
 
 
 def render(report: dict[str, Any], live: bool = False) -> str:

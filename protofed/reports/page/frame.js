@@ -1,6 +1,13 @@
 // What all charts share: cards with a drawing, a legend and a table; axes; the floating text.
 
-const choice = { mode: null, band: false, hidden: new Set(), colour: "class", classes: new Set(), open: new Set() };
+const choice = {
+  mode: null,
+  band: false,
+  hidden: new Set(),
+  colour: "class",
+  classes: new Set(),
+  open: new Set(),
+};
 let redrawAll = () => {};
 
 const tip = document.getElementById("tip");
@@ -12,8 +19,14 @@ function showTip(event, text) {
   tip.style.left = `${Math.max(4, left)}px`;
   tip.style.top = `${Math.max(4, Math.min(innerHeight - height - 4, event.clientY + 12))}px`;
 }
-const hideTip = () => { tip.hidden = true; };
-const tells = (text) => ({ pointerenter: (event) => showTip(event, text), pointermove: (event) => showTip(event, text), pointerleave: hideTip });
+const hideTip = () => {
+  tip.hidden = true;
+};
+const tells = (text) => ({
+  pointerenter: (event) => showTip(event, text),
+  pointermove: (event) => showTip(event, text),
+  pointerleave: hideTip,
+});
 
 // A mark: something that stands for data. Tests count them.
 function mark(node, text) {
@@ -23,26 +36,42 @@ function mark(node, text) {
 }
 
 function table(columns, rows, kind = "") {
-  const text = (i) => rows.length > 0 && rows.every((row) => row[i] instanceof Node && row[i].classList.contains("text"));
-  const head = el("tr", {}, ...columns.map((name, i) => el("th", { scope: "col", class: text(i) ? "text" : null }, name)));
-  const cell = (value) => (value instanceof Node ? value : el("td", {}, value === null || value === undefined ? "–" : String(value)));
+  const text = (i) =>
+    rows.length > 0 && rows.every((row) => row[i] instanceof Node && row[i].classList.contains("text"));
+  const head = el(
+    "tr",
+    {},
+    ...columns.map((name, i) => el("th", { scope: "col", class: text(i) ? "text" : null }, name)),
+  );
+  const cell = (value) =>
+    value instanceof Node ? value : el("td", {}, value === null || value === undefined ? "–" : String(value));
   const body = rows.map((row) => el("tr", {}, ...row.map(cell)));
-  return el("div", { class: "scroll" }, el("table", { class: kind }, el("thead", {}, head), el("tbody", {}, ...body)));
+  return el(
+    "div",
+    { class: "scroll" },
+    el("table", { class: kind }, el("thead", {}, head), el("tbody", {}, ...body)),
+  );
 }
 
 function details(id, title, content) {
   const node = el("details", { open: choice.open.has(id) ? "" : null }, el("summary", {}, title));
-  const fill = () => { if (node.children.length === 1) node.append(content()); };
+  const fill = () => {
+    if (node.children.length === 1) node.append(content());
+  };
   if (node.open) fill();
   node.addEventListener("toggle", () => {
-    if (node.open) { choice.open.add(id); fill(); } else choice.open.delete(id);
+    if (node.open) {
+      choice.open.add(id);
+      fill();
+    } else choice.open.delete(id);
   });
   return node;
 }
 
 const drawings = new Set();
 const watcher = new ResizeObserver((entries) => {
-  for (const { target } of entries) if (target.isConnected && target.clientWidth !== target.drawnWidth) target.redraw();
+  for (const { target } of entries)
+    if (target.isConnected && target.clientWidth !== target.drawnWidth) target.redraw();
 });
 
 // A drawing that is made for the width it has: `draw(width)` gives an svg element.
@@ -80,15 +109,37 @@ function card(id, title, text, parts, tableOf, wide = false) {
   return node;
 }
 
-function legend(items) {
-  return el("div", { class: "legend" }, ...items.map((item) => {
-    const inside = [item.swatch, item.label];
-    if (!item.toggle) return el("span", {}, ...inside);
-    return el("button", { type: "button", "aria-pressed": String(!item.off), title: item.title, on: { click: item.toggle } }, ...inside);
-  }));
+const section = (id, title, cards) => [el("h2", { id }, title), el("div", { class: "cards" }, ...cards)];
+
+// A button that changes what is shown.
+function chip(pressed, title, change, ...inside) {
+  const click = () => {
+    change();
+    redrawAll();
+  };
+  return el("button", { type: "button", "aria-pressed": String(pressed), title, on: { click } }, ...inside);
 }
 
-const key = (colour, opacity, kind = "square") => svg("svg", { width: 14, height: 14, "aria-hidden": "true" }, shape(kind, 7, 7, 5, { style: `fill:${colour}`, opacity }));
+const toggle = (set, value) => set.delete(value) || set.add(value);
+
+function legend(items) {
+  return el(
+    "div",
+    { class: "legend" },
+    ...items.map((item) => {
+      const inside = [item.swatch, item.label];
+      return item.change ? chip(!item.off, item.title, item.change, ...inside) : el("span", {}, ...inside);
+    }),
+  );
+}
+
+// The sign of a bar or a point in a legend.
+const key = (colour, opacity, kind = "square") =>
+  svg(
+    "svg",
+    { width: 14, height: 14, "aria-hidden": "true" },
+    shape(kind, 7, 7, 5, { style: `fill:${colour}`, opacity }),
+  );
 
 const shortest = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
@@ -96,17 +147,24 @@ const shortest = (text, most) => (text.length > most ? `${text.slice(0, most - 1
 function axes({ width, height, left = 56, right = 14, top = 10, bottom = 40, x, y }) {
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
   const box = { left, right: width - right, top, bottom: height - bottom };
-  const across = (x.log ? logarithmic : linear)(x.limits, [box.left, box.right], { room: x.format ? 64 : 44, whole: x.whole });
+  const across = (x.log ? logarithmic : linear)(x.limits, [box.left, box.right], {
+    room: x.format ? 64 : 44,
+    whole: x.whole,
+  });
   const up = y ? linear(y.limits, [box.bottom, box.top]) : null;
   for (const tick of x.ticks || across.ticks) {
     const at = across(tick);
     picture.append(svg("line", { class: "grid", x1: at, x2: at, y1: box.top, y2: box.bottom }));
-    picture.append(svg("text", { x: at, y: box.bottom + 15, "text-anchor": "middle" }, (x.format || plain)(tick)));
+    picture.append(
+      svg("text", { x: at, y: box.bottom + 15, "text-anchor": "middle" }, (x.format || plain)(tick)),
+    );
   }
   for (const tick of up ? y.ticks || up.ticks : []) {
     const at = up(tick);
     picture.append(svg("line", { class: "grid", x1: box.left, x2: box.right, y1: at, y2: at }));
-    picture.append(svg("text", { x: box.left - 7, y: at + 4, "text-anchor": "end" }, (y.format || plain)(tick)));
+    picture.append(
+      svg("text", { x: box.left - 7, y: at + 4, "text-anchor": "end" }, (y.format || plain)(tick)),
+    );
   }
   picture.append(svg("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }));
   const middle = (box.left + box.right) / 2;

@@ -12,7 +12,8 @@ function build(node, attributes, children) {
   return node;
 }
 const el = (tag, attributes = {}, ...children) => build(document.createElement(tag), attributes, children);
-const svg = (tag, attributes = {}, ...children) => build(document.createElementNS(SVG, tag), attributes, children);
+const svg = (tag, attributes = {}, ...children) =>
+  build(document.createElementNS(SVG, tag), attributes, children);
 
 const known = (value) => value !== null && value !== undefined && Number.isFinite(value);
 const sum = (values) => values.reduce((total, value) => total + (value || 0), 0);
@@ -20,7 +21,9 @@ const sum = (values) => values.reduce((total, value) => total + (value || 0), 0)
 function linear([low, high], [start, end], { room = 44, whole = false } = {}) {
   const span = high - low || 1;
   const scale = (value) => start + ((value - low) / span) * (end - start);
-  scale.ticks = niceTicks(low, high, Math.max(2, Math.abs(end - start) / room)).filter((tick) => !whole || Number.isInteger(tick));
+  scale.ticks = niceTicks(low, high, Math.max(2, Math.abs(end - start) / room)).filter(
+    (tick) => !whole || Number.isInteger(tick),
+  );
   return scale;
 }
 
@@ -41,7 +44,8 @@ function niceTicks(low, high, count) {
   if (!(high > low)) return [low];
   const by = step(high - low, count);
   const ticks = [];
-  for (let i = Math.ceil(low / by - 1e-9); i * by <= high + by * 1e-9; i += 1) ticks.push(Number((i * by).toPrecision(12)));
+  for (let i = Math.ceil(low / by - 1e-9); i * by <= high + by * 1e-9; i += 1)
+    ticks.push(Number((i * by).toPrecision(12)));
   return ticks;
 }
 
@@ -107,6 +111,19 @@ function shape(kind, x, y, size, attributes) {
 }
 
 function swatch(colour, kind, dash = "") {
-  const line = svg("line", { x1: 0, x2: 22, y1: 6, y2: 6, style: `stroke:${colour}`, "stroke-width": 2, "stroke-dasharray": dash });
-  return svg("svg", { width: 22, height: 12, class: "swatch", "aria-hidden": "true" }, line, shape(kind, 11, 6, 3.6, { style: `fill:${colour}` }));
+  const line = svg("line", {
+    x1: 0,
+    x2: 22,
+    y1: 6,
+    y2: 6,
+    style: `stroke:${colour}`,
+    "stroke-width": 2,
+    "stroke-dasharray": dash,
+  });
+  return svg(
+    "svg",
+    { width: 22, height: 12, class: "swatch", "aria-hidden": "true" },
+    line,
+    shape(kind, 11, 6, 3.6, { style: `fill:${colour}` }),
+  );
 }
