@@ -143,7 +143,7 @@ def _measure(args: argparse.Namespace) -> int:
     for column in ("payload", "upload"):
         table.add_column(column)
     for column in ("ms", *sizes):
-        table.add_column(column.replace("_", " "), justify="right")
+        table.add_column(column.replace("_", " "), justify="right", no_wrap=True)
     for one in found:
         numbers = [f"{one[key]:,}" for key in sizes]
         table.add_row(one["payload"], one["upload"], f"{one['ms']:.0f}", *numbers)

@@ -17,7 +17,7 @@ import torch
 
 from ..core.record import Tree
 from ..core.rng import torch_generator
-from ..flower.packet import Link, Packet
+from ..flower.packet import Link, Meta, Packet
 from ..runs.files import read_json
 
 TIMEOUT = 300.0
@@ -38,9 +38,12 @@ def echo_round(link: Link, clients: int, rounds: int, payload: str, upload: str)
     floats = sum(t.numel() for t in arrays.values() if t.is_floating_point())
     packet = Packet({"kind": "echo", "upload": upload}, arrays)
     seconds, up, down, answered = [], 0, 0, 0
-    for _ in range(rounds + 1):
+    for round in range(rounds + 1):
+        sent = {name: t + round if t.is_floating_point() else t for name, t in arrays.items()}
+        meta: Meta = {"kind": "echo", "upload": upload}
+        packets = {c: Packet({**meta, "salt": 0.01 * (c + 1)}, sent) for c in range(clients)}
         started = time.perf_counter()
-        got = link.exchange(dict.fromkeys(range(clients), packet), TIMEOUT)
+        got = link.exchange(packets, TIMEOUT)
         seconds.append(time.perf_counter() - started)
         answered = len(got.replies)
         up = sum(reply.wire_bytes for reply in got.replies.values()) // max(1, answered)

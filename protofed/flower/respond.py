@@ -43,8 +43,12 @@ def respond(desk: Desk, packet: Packet) -> Packet:
 
 
 def echo(packet: Packet) -> Packet:
-    """The same tensors back, in the precision asked for: to measure the way, not the work."""
-    return Packet({"kind": "echo"}, packet.arrays, str(packet.meta.get("upload", "full")))
+    """The tensors back, in the precision asked for: to measure the way, not the work.
+
+    The floats plus `salt`, because Flower does not send again what it holds already."""
+    salt = float(packet.meta.get("salt", 0))
+    arrays = {name: t + salt if t.is_floating_point() else t for name, t in packet.arrays.items()}
+    return Packet({"kind": "echo"}, arrays, str(packet.meta.get("upload", "full")))
 
 
 def _check(desk: Desk, meta: Meta) -> None:
