@@ -36,7 +36,6 @@ def echo_round(link: Link, clients: int, rounds: int, payload: str, upload: str)
     """Median time and bytes per client; a first round is not timed."""
     arrays = payloads()[payload]
     floats = sum(t.numel() for t in arrays.values() if t.is_floating_point())
-    packet = Packet({"kind": "echo", "upload": upload}, arrays)
     seconds, up, down, answered = [], 0, 0, 0
     for round in range(rounds + 1):
         sent = {name: t + round if t.is_floating_point() else t for name, t in arrays.items()}
