@@ -10,9 +10,9 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from types import FrameType
 
 from ..core.errors import ConfigError, DataError, ProtofedError
+from . import stop
 from .parser import UsageError, make_parser
 
 
@@ -20,7 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; user errors become one line on stderr."""
     args = list(sys.argv[1:] if argv is None else argv)
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _interrupt)
+        stop.asked.clear()
+        signal.signal(signal.SIGINT, stop.interrupt)
+        signal.signal(signal.SIGTERM, stop.interrupt)
     try:
         command, parsed = make_parser(args)
         return command(parsed)
@@ -43,10 +45,6 @@ def _complain(error: Exception, code: int) -> int:
     line = " ".join(str(error).split())
     sys.stderr.write(f"protofed: error: {line}\n")
     return code
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from rich.progress import (
 )
 
 from ..config import Config
+from . import stop
 
 
 class RoundProgress:
@@ -45,6 +46,7 @@ class RoundProgress:
 
     def __call__(self, record: dict[str, Any]) -> None:
         self.round = record["round"]
+        stop.check()
         fields: dict[str, Any] = {}
         if record.get("acc"):
             mode = self.mode if self.mode in record["acc"] else next(iter(record["acc"]))

@@ -128,5 +128,6 @@ def test_the_auxiliary_model_is_the_smallest_or_the_named_one():
     assert count_parameters(auxiliary_model(task, "")) == task.parameter_count(1) < task.parameter_count(0)
     named = dataclasses.replace(task, make_model=lambda written: torch.nn.Linear(len(written), 1))
     assert auxiliary_model(named, "cnn4").in_features == 4
+    nameless = dataclasses.replace(task, make_model=None)
     with pytest.raises(ConfigError, match="aux='cnn4'"):
-        auxiliary_model(task, "cnn4")
+        auxiliary_model(nameless, "cnn4")
