@@ -15,6 +15,7 @@ import os
 from dataclasses import dataclass
 
 from ..core.data import ClientData
+from ..core.errors import EngineError
 from ..core.task import Task
 from .base import Engine
 from .cohort import Cohort
@@ -59,7 +60,9 @@ def choose(task: Task, data: ClientData, participants: int) -> Choice:
 
 
 def make(name: str, task: Task, data: ClientData, store: Store, workers: int | None = None) -> Engine:
-    """An engine by name."""
+    """An engine by name. ("flower" keeps files, so it is made higher up: `experiment.make_engine`.)"""
+    if name == "flower":
+        raise EngineError("engine flower is made by experiment.make_engine")
     if name == "cohort":
         return Cohort(task, data, store)
     if name in ("workers", "workers+cohort"):
