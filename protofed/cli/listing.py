@@ -33,10 +33,12 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     parser.add_argument("name", nargs="?", help="show the options of this one")
     parser.add_argument(
         "--input",
+        default="3x32x32",
         metavar="CxHxW",
-        help="with `models`: build all of them for inputs such as 3x32x32, and show what they cost",
+        help="with `models`: inputs for which parameters and cost are counted (default: 3x32x32)",
     )
-    parser.add_argument("--classes", type=int, default=10, help="with --input (default: 10)")
+    parser.add_argument("--classes", type=int, default=10, help="with `models`: classes (default: 10)")
+    parser.add_argument("--names", action="store_true", help="with `models`: names only, at once")
     parser.set_defaults(function=listing)
 
 
@@ -45,7 +47,10 @@ def listing(args: argparse.Namespace) -> int:
     if args.name:
         console.print(_options(registry, args.name))
     elif args.kind == "models":
-        console.print(_costs(_shape(args.input), args.classes) if args.input else _models())
+        shape = _shape(args.input)
+        with Console(stderr=True).status("building all models to count them; --names lists names only"):
+            table = _models() if args.names else _costs(shape, args.classes)
+        console.print(table)
         console.print(_groups())
     else:
         console.print(_names(registry, args.kind))
@@ -63,7 +68,7 @@ def _shape(text: str) -> tuple[int, ...]:
 
 
 def _models() -> Table:
-    table = Table(title="models (what they cost: --input 3x32x32)")
+    table = Table(title="models")
     table.add_column("name", no_wrap=True)
     table.add_column("what it is")
     for row in describe_families():
@@ -73,9 +78,7 @@ def _models() -> Table:
 
 def _costs(shape: tuple[int, ...], classes: int) -> Table:
     size = "×".join(str(s) for s in shape)
-    table = Table(
-        title=f"models, for inputs of {size} and {classes} classes (MACs: multiply-adds of one sample)"
-    )
+    table = Table(title=f"models, for inputs of {size} and {classes} classes (multiply-adds of one sample)")
     table.add_column("name", no_wrap=True)
     for column in ("embedding", "parameters", "of the base", "10⁶ multiply-adds"):
         table.add_column(column, justify="right")

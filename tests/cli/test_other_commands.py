@@ -102,7 +102,7 @@ def test_resume_before_the_first_checkpoint_starts_over(call: Call, finished: Co
     ],
 )
 def test_list(call: Call, kind: str, words: list[str]) -> None:
-    got = call("list", kind)
+    got = call("list", kind, "--names")
     assert got.code == 0
     assert all(word in got.out for word in words)
 
