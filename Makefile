@@ -2,13 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all lint install clean
+.PHONY: demo test test-flower test-all lint install clean
 
 demo: .venv/run-ready
 	$(BIN)/python examples/demo.py
 
+# Everything but the transport, which starts real servers and clients: that is test-flower.
 test: .venv/dev-ready
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --ignore=tests/flower $(ARGS)
+
+test-flower: .venv/dev-ready
+	$(BIN)/python -m pytest -n 2 tests/flower $(ARGS)
 
 test-all: .venv/dev-ready
 	$(BIN)/python -m pytest -n 2 -m 'slow or not slow' $(ARGS)
