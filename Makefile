@@ -2,17 +2,19 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-flower test-all lint install clean
+.PHONY: demo test test-system test-all lint install clean
 
 demo: .venv/run-ready
 	$(BIN)/python examples/demo.py
 
-# Everything but the transport, which starts real servers and clients: that is test-flower.
-test: .venv/dev-ready
-	$(BIN)/python -m pytest -n 2 --ignore=tests/flower $(ARGS)
+# Tests that start servers, browsers or whole studies: test-system. All others: test.
+SYSTEM := tests/flower tests/reports tests/studies tests/trackers tests/cli/test_study_commands.py
 
-test-flower: .venv/dev-ready
-	$(BIN)/python -m pytest -n 2 tests/flower $(ARGS)
+test: .venv/dev-ready
+	$(BIN)/python -m pytest -n 2 $(addprefix --ignore=,$(SYSTEM)) $(ARGS)
+
+test-system: .venv/dev-ready
+	$(BIN)/python -m pytest -n 2 $(SYSTEM) $(ARGS)
 
 test-all: .venv/dev-ready
 	$(BIN)/python -m pytest -n 2 -m 'slow or not slow' $(ARGS)
