@@ -1,6 +1,6 @@
 """Methods over Flower (extra `protofed[flower]`): the same method files, the same numbers.
 
-packing.py      named tensors ↔ few flat arrays, with fp16 and int8
+packing.py      named tensors ↔ one buffer of bytes, with fp16 and int8
 packet.py       one message: meta data and tensors
 codec.py        packets ↔ Flower's records
 checks.py       what the server asks of an upload

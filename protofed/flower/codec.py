@@ -1,4 +1,6 @@
-"""Packets as Flower records: one ArrayRecord of packed arrays, one ConfigRecord of meta data."""
+"""Packets as Flower records: one ArrayRecord with one packed array, one ConfigRecord of meta data.
+
+The array says that it is ours (`stype`), so nobody reads it as a NumPy file; its bytes are the buffer."""
 
 from __future__ import annotations
 
@@ -12,12 +14,14 @@ from .packet import SCHEMA, Meta, Packet
 from .packing import pack, unpack
 
 META, ARRAYS, LAYOUT = "meta", "arrays", "layout"
+BUFFER, SERIAL = "buffer", "protofed"
 
 
 def arrays_of(packet: Packet) -> tuple[ArrayRecord, str]:
-    """The packed arrays and their layout, to be shared by packets with the same tensors."""
-    stored, layout = pack(packet.arrays, packet.precision)
-    return ArrayRecord({dtype: Array(column) for dtype, column in stored.items()}), layout
+    """The packed array and its layout, to be shared by packets with the same tensors."""
+    buffer, layout = pack(packet.arrays, packet.precision)
+    array = Array("uint8", (len(buffer),), SERIAL, buffer)
+    return ArrayRecord({BUFFER: array} if buffer else {}), layout
 
 
 def encode(packet: Packet, packed: tuple[ArrayRecord, str] | None = None) -> RecordDict:
@@ -34,12 +38,18 @@ def decode(content: RecordDict) -> Packet:
     meta = cast(Meta, dict(records[META]))
     if meta.get("schema") != SCHEMA:
         raise MessageError(f"message: schema {meta.get('schema')}, expected {SCHEMA}; install one version")
-    try:
-        stored = {name: array.numpy() for name, array in arrays[ARRAYS].items()}
-    except (ValueError, TypeError, EOFError, OSError) as error:
-        raise MessageError(f"message: an array cannot be read ({error})") from error
-    tensors = unpack(stored, str(meta.pop(LAYOUT, "[]")))
+    tensors = unpack(_buffer(arrays[ARRAYS]), str(meta.pop(LAYOUT, "[]")))
     return Packet(meta, tensors, wire_bytes=size(content))
+
+
+def _buffer(record: ArrayRecord) -> bytes:
+    others = sorted(record.keys() - {BUFFER})
+    if others:
+        raise MessageError(f"message: unexpected array {others[0]!r}; expected {BUFFER!r} alone")
+    array = record.get(BUFFER)
+    if array is not None and array.stype != SERIAL:
+        raise MessageError(f"message: the array is of kind {array.stype!r}; expected {SERIAL!r}")
+    return b"" if array is None else array.data
 
 
 def size(content: RecordDict) -> int:

@@ -1,8 +1,10 @@
 """Exchange over a grid: who answers what."""
 
+import numpy as np
 import pytest
 import torch
 from fake_grid import FakeGrid
+from flwr.app import Array
 
 from protofed.core.errors import MessageError
 from protofed.flower.codec import decode, encode
@@ -48,7 +50,7 @@ def test_messages_do_not_outlive_the_timeout():
 def test_a_foreign_schema_is_refused():
     content = encode(Packet({"kind": "echo"}, {}))
     content.config_records["meta"]["schema"] = 99
-    with pytest.raises(MessageError, match="schema 99, expected 1"):
+    with pytest.raises(MessageError, match="schema 99, expected 2"):
         decode(content)
 
 
@@ -56,4 +58,23 @@ def test_a_message_without_our_records_is_refused():
     content = encode(Packet({"kind": "echo"}, {}))
     del content["meta"]
     with pytest.raises(MessageError, match="expected the records"):
+        decode(content)
+
+
+def test_all_tensors_travel_in_one_array_of_our_own_kind():
+    """No NumPy file, hence nothing that NumPy could unpickle."""
+    arrays = {"x": torch.randn(3, 4), "n": torch.arange(3), "b": torch.tensor([True])}
+    content = encode(Packet({"kind": "echo"}, arrays))
+    (array,) = content.array_records["arrays"].values()
+    assert (array.stype, len(array.data)) == ("protofed", 4 * 12 + 8 * 3 + 1)
+    assert all(torch.equal(tensor, arrays[name]) for name, tensor in decode(content).arrays.items())
+
+
+def test_an_array_of_another_kind_is_refused():
+    content = encode(Packet({"kind": "echo"}, {}))
+    content.array_records["arrays"]["buffer"] = Array(np.ones(3))
+    with pytest.raises(MessageError, match=r"kind 'numpy.ndarray'; expected 'protofed'"):
+        decode(content)
+    content.array_records["arrays"]["more"] = Array(np.ones(3))
+    with pytest.raises(MessageError, match="unexpected array 'more'"):
         decode(content)
