@@ -2,7 +2,11 @@
 
 Authors, "Title", venue year, arxiv.org/abs/NUMBER.
 
-What the client minimises and what the server does, in two or three sentences with equation numbers.
+What the client minimises and what the server does, in two or three sentences with equation numbers, and
+as formulas, indented as here (the docs show them as they stand):
+
+    client  L = CE + λ · Σ_c ‖p_c − P_c‖²            (Eq. 1)
+    server  P_c = mean of the uploads of class c     (Eq. 2)
 
 Departures: every choice that the paper leaves open or that differs from it or from its released code.
 

@@ -3,6 +3,8 @@
 The first client holds the training samples of all clients and trains E epochs in each of T rounds, T·E in
 all; the model is tested on every client's test samples. Nothing crosses a network, so nothing is counted.
 
+    L = CE over the samples of all clients
+
 Departures: the optimiser starts anew in each round, as that of federated clients does.
 """
 

@@ -3,9 +3,11 @@
 Li et al., "Ditto: Fair and Robust Federated Learning Through Personalization", ICML 2021,
 arxiv.org/abs/2012.04221.
 
-The shared model is that of FedAvg. Each participant also minimises CE + (λ/2)·‖v − w^t‖² over its own
-model v, with w^t as received (Algorithm 1); v is what predicts. The shared model's accuracy is listed as
-`global`.
+The shared model w is that of FedAvg. Each participant also trains a model v of its own (Algorithm 1),
+which is what predicts. The shared model's accuracy is listed as `global`.
+
+    client  w_k from w^t by CE;  v_k by L = CE + (λ/2) · ‖v − w^t‖²
+    server  w^{t+1} = Σ_k (n_k / n) · w_k
 
 Departures: own models start as the setting `init` says; the preset asks for the common start, v = w⁰.
 The average is by sample counts. Own models train for the run's epochs unless `e_own` is given.

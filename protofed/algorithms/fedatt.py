@@ -3,8 +3,11 @@
 Ji et al., "Learning Private Neural Language Modeling with Attentive Aggregation", IJCNN 2019,
 arxiv.org/abs/1812.07108.
 
-For every parameter tensor l, with s_k = ‖w^l − w_k^l‖ and α = softmax over the clients of s:
-w^l ← w^l − ε·Σ_k α_k (w^l − w_k^l), plus Gaussian noise if `dp` is set. Clients train by cross-entropy.
+Clients train by cross-entropy. The server treats every parameter tensor l by itself, and adds Gaussian
+noise if `dp` is set:
+
+    client  L = CE
+    server  w^l ← w^l − ε · Σ_k α_k · (w^l − w_k^l),   α = softmax over k of ‖w^l − w_k^l‖
 
 Departures: s is the norm of the flattened tensor; the authors' code takes the spectral norm of matrices
 (preset `official`). It knows no convolutions: their kernels count as matrices [outputs, rest] there.

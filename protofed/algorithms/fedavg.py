@@ -3,6 +3,11 @@
 McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data",
 AISTATS 2017, arxiv.org/abs/1602.05629.
 
+Clients start from the server's weights w and train by cross-entropy:
+
+    client  L = CE
+    server  w ← Σ_k (n_k / n) · w_k
+
 Departures: none in the default. `weights=uniform` is the average of FedProto's released code;
 `eval_model=after_local` tests each client's model as it left its last training; `params_only` leaves
 BatchNorm statistics private, as some reference code does.

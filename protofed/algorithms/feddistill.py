@@ -4,9 +4,12 @@ Jeong et al., "Communication-Efficient On-Device Machine Learning: Federated Dis
 under Non-IID Private Data", 2018, arxiv.org/abs/1811.11479; here in the form that FedTGP and the public
 benchmarks of model-heterogeneous learning compare with.
 
-A client collects its logits while it trains and uploads their mean per class. It minimises cross-entropy
-plus γ times the cross-entropy between the softmax of the global logits of the sample's class and its own
-prediction. The server averages the uploads per class over the clients that have the class.
+A client collects its logits while it trains and uploads their mean l_c per class. Its teacher for a sample
+is the softmax of the global logits of the sample's class. The server averages the uploads per class over
+the clients that have the class.
+
+    client  L = CE − γ · Σ_j q_j · log p_j,   q = softmax(l̄_y), p the prediction
+    server  l̄_c = mean of l_kc over the clients k that have class c
 
 Departures and readings:
 - The original teacher of a client leaves out that client's own logits: `leave_one_out`, preset `fd`. The

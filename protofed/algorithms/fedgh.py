@@ -7,6 +7,9 @@ Clients may have different bases, but headers of one shape. A client puts the gl
 base, trains both with cross-entropy, and uploads the mean embedding of each of its classes. The server
 takes gradient steps with the uploaded (mean, class) pairs on the global header, and sends it to all.
 
+    client  L = CE(h(f(x)), y)
+    server  θ ← θ − η · ∇ CE(h(p_kc; θ), c)  for every uploaded mean p_kc
+
 Departures and readings:
 - The first global header is sent before round 1 too, so that all clients start from one header; the
   released code lets them start from their own.

@@ -2,9 +2,12 @@
 
 Reddi et al., "Adaptive Federated Optimization", ICLR 2021, arxiv.org/abs/2003.00295.
 
-With Δ the average of the clients' changes (Algorithm 2): m ← β1·m + (1−β1)·Δ; v by the rule of Adagrad
-(v + Δ²), Adam (β2·v + (1−β2)·Δ²) or Yogi (v − (1−β2)·Δ²·sign(v − Δ²)), elementwise from v = τ²; the weights
-move by η·m/(√v + τ). Clients train by cross-entropy.
+Clients train by cross-entropy. With Δ the average of their changes (Algorithm 2), elementwise, from v = τ²:
+
+    server  m ← β1·m + (1−β1)·Δ,   w ← w + η · m / (√v + τ),   and v by the rule of
+            Adagrad  v + Δ²
+            Adam     β2·v + (1−β2)·Δ²
+            Yogi     v − (1−β2)·Δ² · sign(v − Δ²)
 
 Departures: the average is weighted by sample counts, as in the paper's experiments; Algorithm 2 prints the
 plain one (`weighting=uniform`). η must be tuned; the default is ours. Buffers (BatchNorm statistics) are

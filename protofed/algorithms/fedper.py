@@ -4,6 +4,9 @@ Arivazhagan et al., "Federated Learning with Personalization Layers", 2019, arxi
 
 Clients train base and head together by cross-entropy; only the base is sent and averaged.
 
+    client  L = CE over base_k and head_k
+    server  base ← Σ_k (n_k / n) · base_k
+
 `split` names what stays private: "head", the last linear layer (default); "fc", both linear layers, so
 that only convolutions are shared, as FedProto's papers count FedPer; or module names of the model,
 such as "base.fc+head".

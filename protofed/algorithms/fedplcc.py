@@ -5,9 +5,12 @@ Kuang, Guo, Liang and Zhang, "An Enhanced Federated Prototype Learning Method un
 
 Clients cluster the embeddings of each class with FINCH*, which also counts the samples of each cluster
 (Eq. 9), and upload model, cluster means and counts; the server clusters again, sums the counts (Eq. 10)
-and divides them by their sum per class (Eq. 11). A client minimises cross-entropy + λ1·L_contra
-(Eq. 6, weighted contrast) + λ2·L_corr (Eq. 8, weighted similarity to the top share φ of its class's
-prototypes).
+and divides them by their sum per class (Eq. 11). These are the weights w_j of the prototypes G_j. With
+s_j = cos(z, G_j)^α (Eq. 7), a client minimises
+
+    L = CE + λ1 · L_contra + λ2 · L_corr                                                 (Eq. 4)
+    L_contra = −log( Σ_{j of class y} w_j · e^{s_j/τ} / Σ_j w_j · e^{s_j/τ} )            (Eq. 6)
+    L_corr = −Σ w_j · s_j  over the largest ⌈φ·|G^y|⌉ of the class's own prototypes      (Eq. 8)
 
 Departures:
 - Eq. 5 prints a sum over the data; all terms are batch means.

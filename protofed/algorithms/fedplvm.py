@@ -4,12 +4,16 @@ Wang, Bian, Zhang, Chen and Xu, "Taming Cross-Domain Representation Variance in 
 Learning with Heterogeneous Data Domains", NeurIPS 2024, arxiv.org/abs/2403.09048.
 
 A client clusters the embeddings of each class and uploads the cluster means with its model; the server
-pools them per class and clusters again. A client minimises cross-entropy + λ(L_contra + L_corr), where
-similarities are cosines raised to a power α < 1 (α-sparsity).
+pools them per class and clusters again. Similarities are cosines raised to a power α < 1 (α-sparsity):
+s_j = cos(z, G_j)^α. With U^y the mean of the prototypes of class y, a client minimises
+
+    L = CE + λ · (L_contra + L_corr)
+    L_contra = −log( Σ_{j of class y} e^{s_j/τ} / Σ_j e^{s_j/τ} )
+    L_corr = 2 · (cos(z, U^y) − 1)²
 
 Departures:
-- L_corr is that of the released code, 2·(cos(z, U^y) − 1)² with U^y the mean of the class's global
-  prototypes; `corr=alpha_mean` is 1 − s_α averaged over them, as later work describes the term.
+- L_corr is that of the released code; `corr=alpha_mean` is 1 − s_j averaged over the prototypes of the
+  class, as later work describes the term.
 - s_α clamps the cosine to [1e-6, 1]: the released code raises it as it is, which is NaN below zero and
   has an infinite slope at zero. `signed` keeps the sign instead.
 - The released code switches the prototype terms on once every client has uploaded (`start=all`; with

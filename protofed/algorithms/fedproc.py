@@ -3,10 +3,13 @@
 Mu et al., "FedProc: Prototypical Contrastive Federated Learning on Non-IID Data", 2021,
 arxiv.org/abs/2109.12273; Future Generation Computer Systems 143, 2023.
 
-Clients train the server's model with α·L_gpc + (1 − α)·L_ce, where L_gpc is the cross-entropy of the
-softmax over the cosines between an embedding and all global prototypes, and α = 1 − t/T falls over the
+Clients contrast an embedding z with all global prototypes P. The share α of this term falls over the
 rounds: the embedding is shaped first, the classifier later. They upload weights and class means; the
 server averages the weights by samples and the means by class counts.
+
+    client  L = α · L_gpc + (1 − α) · CE,   α = 1 − t/T
+            L_gpc = −log( e^{cos(z, P_y)/τ} / Σ_c e^{cos(z, P_c)/τ} )
+    server  w ← Σ_k (n_k / n) · w_k,   P_c = Σ_k (n_kc / N_c) · p_kc
 
 Departures and readings (formulas confirmed in the authors' released code):
 - t counts from 0, as in that code: α is 1 in the first round and 1/T in the last. T is the number of

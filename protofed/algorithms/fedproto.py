@@ -3,8 +3,11 @@
 Tan et al., "FedProto: Federated Prototype Learning across Heterogeneous Clients", AAAI 2022,
 arxiv.org/abs/2105.00243; the earlier "… over Heterogeneous Devices" has the same algorithm.
 
-Each client minimises cross-entropy plus λ times the distance between its prototypes and the global
-ones (Eq. 7, 8); the server averages the uploaded prototypes per class (Eq. 6).
+Each client minimises cross-entropy plus λ times the distance between its prototypes p and the global
+ones P; the server averages the uploaded prototypes per class, over the clients i that have the class.
+
+    client  L = CE + λ · Σ_c d(p_c, P_c)            (Eq. 7, 8)
+    server  P_c = Σ_i (n_ic / N_c) · p_ic           (Eq. 6)
 
 Departures from the printed text:
 - Eq. 6 carries a factor 1/|N_j| that contradicts the word "averaging" and the appendix, where the

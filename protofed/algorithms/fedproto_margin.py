@@ -5,9 +5,14 @@ arxiv.org/abs/2105.08982. Its authors call it FedProto too.
 
 A client trains the server's model by cross-entropy. It takes its prototypes, scaled to [0, 1] over the
 channels, before and after: their margin is the LPM (Eq. 8). The server compares them with the aggregate
-prototypes of the round before: the APM (Eq. 9). Both, summed over classes, squashed and normalised over
-the clients, are averaged to the weights of the models (Eq. 11–14). Clients are drawn in proportion to
-their sample counts, and stragglers' partial work is used.
+prototypes of the round before: the APM (Eq. 9). Both are summed over classes, squashed and normalised
+over the clients, and averaged. Clients are drawn in proportion to their sample counts, and stragglers'
+partial work is used.
+
+    margin  μ[c] = (d⁻ − d⁺) / (d⁻ + d⁺),  d⁺ distance to the same class, d⁻ mean to the others   (Eq. 5–7)
+    client  L = CE
+    server  a_k = ½ · σ(Σ_c LPM_k) / Σ_j σ(Σ_c LPM_j) + ½ · the same of the APM                   (Eq. 11–13)
+            w ← Σ_k a_k · w_k                                                                     (Eq. 14)
 
 Departures, and what the paper leaves open:
 - "t−1" of the LPM is read as the same round before training, so a client needs no old state.

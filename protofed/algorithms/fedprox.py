@@ -2,8 +2,11 @@
 
 Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020, arxiv.org/abs/1812.06127.
 
-Each client minimises CE + (μ/2)·‖w − w^t‖² over all parameters, w^t as received; the server averages by
-sample counts and uses the partial work of stragglers.
+The term covers all parameters; w^t are the weights as received. The server averages by sample counts and
+uses the partial work of stragglers.
+
+    client  L = CE + (μ/2) · ‖w − w^t‖²
+    server  w^{t+1} = Σ_k (n_k / n) · w_k
 
 μ depends on the data: the FedProto papers do not print theirs, ProtoMargin's are the presets
 `synthetic`, `mnist`, `femnist` and `celeba`.

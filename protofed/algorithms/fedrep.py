@@ -6,6 +6,9 @@ arxiv.org/abs/2102.07078.
 Two phases a round, each with a fresh optimiser: E_h epochs of cross-entropy on the private head with the
 base frozen, then E_b epochs on the base with the head frozen. Only the base is sent and averaged.
 
+    client  L = CE over head_k, then L = CE over base_k
+    server  base ← Σ_k (n_k / n) · base_k
+
 `split` names the head as for FedPer: "head", "fc", or module names joined by "+".
 
 Departures: E_h = 1 by default, the budget of FedProto's papers; the authors' code runs 10 head epochs

@@ -3,9 +3,14 @@
 Zhang et al., "FedTGP: Trainable Global Prototypes with Adaptive-Margin-Enhanced Contrastive Learning for
 Data and Model Heterogeneity in Federated Learning", AAAI 2024, arxiv.org/abs/2401.03230.
 
-Clients train as in FedProto (Eq. 11) and upload their class means. The server holds a trainable vector
-per class and a small network F; G = F(vectors) are the global prototypes. Each round it trains both for
-S epochs, so that G[c] is near the uploads of class c and, by a margin δ(t), far from all others (Eq. 10).
+Clients train as in FedProto and upload their class means P. The server holds a trainable vector per class
+and a small network F; G = F(vectors) are the global prototypes. Each round it trains both for S epochs,
+so that G[c] is near the uploads of class c and, by a margin δ, far from all others. Q[c] is the mean of
+the uploads of class c.
+
+    client  L = CE + λ · mean_c φ(p_c, G[c])                                                 (Eq. 11)
+    server  L = −log( e^{−φ(P, G[c]) − δ} / (e^{−φ(P, G[c]) − δ} + Σ_{c'≠c} e^{−φ(P, G[c'])}) )  (Eq. 10)
+            δ = min(max_c min_{c'≠c} ‖Q[c] − Q[c']‖, τ)                                      (Eq. 9)
 
 Departures and readings:
 - Eq. 9 prints min_c max_c' and no threshold, against its own prose ("maximum margin … with a threshold

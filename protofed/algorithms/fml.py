@@ -2,9 +2,12 @@
 
 Shen et al., "Federated Mutual Learning", 2020, arxiv.org/abs/2006.16765.
 
-On every batch, with own model a and auxiliary ("meme") model g:
-L_a = α·CE_a + (1−α)·KL(p_g ‖ p_a) and L_g = β·CE_g + (1−β)·KL(p_a ‖ p_g). Only g travels; the server
+Both train on every batch, the own model a and the auxiliary ("meme") model g. Only g travels; the server
 averages it without weights.
+
+    client  L_a = α · CE_a + (1−α) · KL(p_g ‖ p_a)
+            L_g = β · CE_g + (1−β) · KL(p_a ‖ p_g)
+    server  g ← mean of the g_k
 
 Departures and choices:
 - Teachers are constant and KL is a mean over the batch. Released code divides KL by C once more and

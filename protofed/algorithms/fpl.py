@@ -4,8 +4,13 @@ Huang, Ye, Shi, Li and Du, "Rethinking Federated Learning with Domain Shift: A P
 CVPR 2023.
 
 Clients upload their model and one mean embedding per class; per class the server clusters the means
-with FINCH. A client minimises cross-entropy + L_cp (contrast of each embedding with all cluster
-prototypes) + L_up (squared distance to the "unbiased" prototype, the plain mean of the clusters).
+with FINCH. A client contrasts each embedding z with all cluster prototypes G_j (L_cp) and pulls it to the
+"unbiased" prototype U^y, the plain mean of the clusters of its class (L_up).
+
+    client  L = CE + L_cp + L_up
+            L_cp = −log( Σ_{j of class y} e^{cos(z, G_j)/τ} / Σ_j e^{cos(z, G_j)/τ} )
+            L_up = ‖z − U^y‖²
+    server  w ← Σ_k (n_k / n) · w_k,   G^c = FINCH(uploaded means of class c)
 
 Departures:
 - L_up sums over the dimensions as the paper's norm does; the released code takes their mean

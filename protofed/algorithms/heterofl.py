@@ -8,6 +8,9 @@ The clients' models are one architecture in several widths, say
 downloads the first entries along every axis of every tensor, as many as its own model has, and the
 server averages each entry over the clients whose slice contains it.
 
+    client  L = CE over the slice w_k
+    server  w[e] ← mean of w_k[e] over the clients k whose slice contains the entry e
+
 Masking trick (`mask`): logits of classes that a client has no sample of are set to 0 in its
 cross-entropy, and its rows of the last layer for these classes are left out of the average.
 

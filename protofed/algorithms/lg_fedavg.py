@@ -6,6 +6,9 @@ Liang et al., "Think Locally, Act Globally: Federated Learning with Local and Gl
 Clients train base and head together by cross-entropy; only the head is sent and averaged. Bases may
 differ, heads must be alike.
 
+    client  L = CE over base_k and head_k
+    server  head ← Σ_k (n_k / n) · head_k
+
 Departures: heads are averaged by sample counts and start from one common head, bases from scratch. The
 authors' code averages without weights (preset `official`) and starts from a model trained by FedAvg;
 the latter presumes one architecture and is not offered.

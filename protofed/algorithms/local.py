@@ -1,4 +1,9 @@
-"""Local: every client trains on its own data and talks to nobody. The reference to beat."""
+"""Local: every client trains on its own data and talks to nobody. The reference to beat.
+
+Nothing is averaged and nothing is sent:
+
+    client  L = CE over its own samples
+"""
 
 from __future__ import annotations
 

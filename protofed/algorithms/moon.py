@@ -2,9 +2,11 @@
 
 Li, He and Song, "Model-Contrastive Federated Learning", CVPR 2021, arxiv.org/abs/2103.16257.
 
-Each client minimises CE + μ·mean −log(e^{cos(u,u_g)/τ} / (e^{cos(u,u_g)/τ} + e^{cos(u,u_p)/τ})), where
 u, u_g and u_p are representations of a sample by the model in training, the received one, and the
 client's own at the end of its previous participation; the server averages by sample counts.
+
+    client  L = CE − μ · log( e^{cos(u, u_g)/τ} / (e^{cos(u, u_g)/τ} + e^{cos(u, u_p)/τ}) )
+    server  w ← Σ_k (n_k / n) · w_k
 
 `project` adds the paper's projection, Linear(D,D)-ReLU-Linear(D,256), which is part of the shared model
 and is sent; without it u is the embedding itself (preset `plcc`, as in the domain-shift papers).

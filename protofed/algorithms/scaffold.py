@@ -3,9 +3,11 @@
 Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning", ICML 2020,
 arxiv.org/abs/1910.06378.
 
-Server and clients keep control variates c and c_i, estimates of their gradients. A client steps along
-g − c_i + c; after K steps of size η it sets c_i⁺ = c_i − c + (x − y_i)/(Kη) (option II of Algorithm 1) and
-sends y_i and c_i⁺ − c_i. The server sets x ← x + η_g·mean(y_i − x) and c ← c + (1/N)·Σ(c_i⁺ − c_i).
+Server and clients keep control variates c and c_i, estimates of their gradients g. A client takes K steps of
+size η from the server's weights x and sends y_i and c_i⁺ − c_i (option II of Algorithm 1).
+
+    client  y_i ← y_i − η · (g − c_i + c),   then c_i⁺ = c_i − c + (x − y_i) / (K·η)
+    server  x ← x + η_g · mean(y_i − x),     c ← c + (1/N) · Σ_i (c_i⁺ − c_i)
 
 The correction is a linear term ⟨c − c_i, w⟩ of the loss: its gradient is what is added, its value is
 subtracted again so that the reported loss is the cross-entropy.
