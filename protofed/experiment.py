@@ -34,6 +34,7 @@ from .models.check import check_model
 from .models.groups import assign
 from .runs.directory import RunDir
 
+DEPLOYED = "deployment"  # as the data of a run whose samples lie with its clients (protofed.deploy)
 log = logging.getLogger("protofed")
 Progress = Callable[[dict[str, Any]], None]
 
@@ -90,6 +91,11 @@ class Experiment:
 
 def build(config: Config) -> Experiment:
     """Load, divide, check and assemble. Every mistake in the configuration shows here, before training."""
+    if config.data == DEPLOYED:
+        raise ConfigError(
+            "data: the samples of a deployed run lie with its clients; start its server with "
+            "`protofed server`, or try the federation with `protofed deploy rehearse`"
+        )
     torch.set_num_threads(config.system.threads)
     algorithm = config.make_method()
     dataset = load(config.data)

@@ -74,9 +74,7 @@ def deploy_command(args: argparse.Namespace) -> int:
 
 def server_command(args: argparse.Namespace) -> int:
     _need_flower()
-    from ..deploy.serve import run_server
-
-    run_server(args.folder, args.out, args.insecure, _say)
+    _serve(args.folder, args.out, args.insecure)
     _say(f"finished; see `protofed show {args.out}`")
     return 0
 
@@ -88,12 +86,32 @@ def is_deployed(run: Path) -> bool:
 def resume_deployed(run: Path) -> None:
     """`protofed resume` of a deployed run: the server again, clients as they are."""
     _need_flower()
-    from ..deploy.serve import run_server
     from ..deploy.settings import read_server
     from ..runs.files import read_json
 
     folder = Path(read_json(run / "deployment.json")["server"])
-    run_server(folder, run, read_server(folder).insecure, _say)
+    if not (folder / "server.toml").exists():
+        raise RunError(
+            f"{run} was deployed from {folder}, which has no server.toml now; go on where its server is: "
+            f"protofed server DIR --out {run}"
+        )
+    insecure = read_server(folder).insecure
+    _say(f"a deployed run goes on with its clients: {_command(folder, run, insecure)}")
+    _serve(folder, run, insecure)
+
+
+def _serve(folder: Path, out: Path, insecure: bool) -> None:
+    """An interruption says how to go on."""
+    from ..deploy.serve import run_server
+
+    try:
+        run_server(folder, out, insecure, _say)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"continue with: {_command(folder, out, insecure)}") from None
+
+
+def _command(folder: Path, out: Path, insecure: bool) -> str:
+    return f"protofed server {folder} --out {out}{' --insecure' if insecure else ''}"
 
 
 def client_command(args: argparse.Namespace) -> int:
@@ -108,7 +126,10 @@ def status_command(args: argparse.Namespace) -> int:
     from ..deploy.status import overview
 
     if not (args.run / "status.json").exists():
-        raise RunError(f"{args.run} is not the directory of a deployed run: it has no status.json")
+        raise RunError(
+            f"{args.run} is not the directory of a deployed run: it has no status.json (a local run: "
+            f"protofed show {args.run})"
+        )
     found = overview(args.run)
     if args.json:
         sys.stdout.write(json.dumps(found) + "\n")

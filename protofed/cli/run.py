@@ -53,13 +53,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def resume(args: argparse.Namespace) -> int:
+    if is_deployed(args.run) and RunDir(args.run).summary is None:  # perhaps before its first round
+        resume_deployed(args.run)
+        return _show(RunDir.open(args.run), args)
     directory = RunDir.open(args.run)
     if directory.summary is not None:
         if not (args.quiet or args.json):
             sys.stderr.write(f"{args.run} is finished already\n")
-        return _show(directory, args)
-    if is_deployed(args.run):
-        resume_deployed(args.run)
         return _show(directory, args)
     return _carry_out(experiment.reopen(directory, _warn), directory, args)
 

@@ -94,7 +94,7 @@ def agree(experiment: str, config: Config, members: Sequence[Member], wanted: Se
                 f"({', '.join(classes)}); correct its `classes` in client.toml or the list in server.toml"
             )
     models = "|".join(member.model for member in members)
-    described = {**config.to_dict(), "clients": len(members), "models": models, "data": "deployment"}
+    described = {**config.to_dict(), "clients": len(members), "models": models, "data": experiments.DEPLOYED}
     described |= {"partition": "of the clients' own"}
     return Agreement(experiment, described, classes, tuple(members))
 

@@ -183,16 +183,19 @@ def _count_traffic(home: Path, out: Path) -> None:
 
 def _watch(out: Path, link: Program, say: Say) -> None:
     """Tell rounds as they end; return when the run is finished, raise when it failed."""
-    told, waiting, started = 0, "", time.monotonic()
+    told, waiting, started = len(RunDir(out).lines("metrics.jsonl")), "", time.monotonic()
+    if told:
+        say(f"goes on after round {told}")
     while True:
         status = read_status(out)
         if status is None:
             if time.monotonic() - started > 300:
                 raise EngineError(f"Flower did not start the server app within 300 s; see {link.log}")
         else:
-            for line in RunDir(out).lines("metrics.jsonl")[told:]:
-                told = line["round"]
+            lines = RunDir(out).lines("metrics.jsonl")
+            for line in lines[told:]:
                 say(_line(line, status))
+            told = len(lines)  # fewer than before where rounds after the last checkpoint are repeated
             missing = ", ".join(status["missing"])
             if missing != waiting:
                 waiting = missing

@@ -23,6 +23,7 @@ class StatusFile:
 
     def begin(self, clients: list[str], rounds: int) -> None:
         self.names = clients
+        self.values["clients"] = {name: self.values["clients"].get(name, {}) for name in clients}
         self.values |= {"state": "running", "rounds": rounds}
         self._write()
 

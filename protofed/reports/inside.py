@@ -27,9 +27,10 @@ from ..core.data import LocalData
 from ..core.rng import numpy_generator
 from ..data import Dataset, Split
 from ..data.describe import describe_split
-from ..experiment import Experiment, build, reopen
+from ..experiment import DEPLOYED, Experiment, build, reopen
 from ..ops.prototypes import class_means, features, owned
 from ..runs.directory import RunDir
+from ..runs.files import read_json
 
 MOST_CLIENTS = 50  # that are embedded
 MOST_LOCAL = 300  # local prototypes in an embedding
@@ -47,11 +48,16 @@ class OnThisMachine(RunDir):
 
 def look_inside(directory: RunDir, points: int, notes: list[str]) -> dict[str, Any]:
     """The parts of a report that need data and checkpoint; remarks are added to `notes`."""
+    if directory.config["data"] == DEPLOYED:
+        notes.append("charts of data and embeddings are left out: samples and models lie with the clients")
+        return describe_members(directory)
     return measure(reopen(OnThisMachine(directory.path), notes.append), points, notes)
 
 
 def look_outside(directory: RunDir) -> dict[str, Any]:
     """What is known of the data before the first checkpoint."""
+    if directory.config["data"] == DEPLOYED:
+        return describe_members(directory)
     return describe_data(build(resolve(OnThisMachine(directory.path).config)))
 
 
@@ -67,6 +73,15 @@ def measure(experiment: Experiment, points: int, notes: list[str]) -> dict[str, 
             notes.append(f"margins: over {MOST_CLIENTS} of {len(experiment.active)} clients")
         result["attention"] = _attention(experiment)
     return {key: value for key, value in result.items() if value is not None}
+
+
+def describe_members(directory: RunDir) -> dict[str, Any]:
+    """What the clients of a deployed run said of themselves. A rehearsal has no agreement on disk."""
+    path = directory.path / "agreement.json"
+    if not path.exists():
+        return {"models": directory.config["models"].split("|")}
+    members = read_json(path)["members"]
+    return {"models": [f"{one['name']}: {one['model']}, {one['train']} samples" for one in members]}
 
 
 def describe_data(experiment: Experiment) -> dict[str, Any]:

@@ -3,15 +3,17 @@
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
-from protofed.deploy.status import read_status
+from protofed.deploy.status import alive, read_status
 from protofed.runs.directory import RunDir
 
 pytestmark = pytest.mark.slow
@@ -53,6 +55,29 @@ def wait_for(condition, process, what):
         time.sleep(0.2)
 
 
+def output(*arguments):
+    command = [sys.executable, "-m", "protofed.cli.main", *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def watched(run):
+    """What a page of `protofed watch` is told."""
+    command = [sys.executable, "-m", "protofed.cli.main", "watch", str(run)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as watch:
+        url = re.search(r"http://\S+", watch.stderr.readline()).group()
+        found = json.loads(urlopen(url + "data.json", timeout=60).read())
+        watch.send_signal(signal.SIGINT)
+    return found
+
+
+def wait_until_dead(run):
+    """The server app looks once a second whether its owner lives."""
+    end = time.monotonic() + 30
+    while alive(read_status(run)["pid"]):
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
 def test_example(tmp_path):
     """The script ends with 0 only if the prototypes equal those of the same federation in one process."""
     done = subprocess.run([sys.executable, str(PATH), str(tmp_path)], timeout=60 * MINUTES, check=False)
@@ -63,18 +88,25 @@ def test_example(tmp_path):
 
 
 def test_server_killed_and_resumed(example, started, tmp_path):
-    """The second server goes on from the checkpoint; clients kept their models on their disks."""
+    """`protofed resume` goes on from the checkpoint; clients kept their models on their disks. Commands that
+    read runs work on this one while it goes on, after the kill, and at its end."""
     federation, run = tmp_path / "federation", tmp_path / "run"
     example.write_federation(federation, rounds=4)
     server = started("server", str(federation / "server"), "--out", str(run))
     for name in example.SITES:
         started("client", str(federation / "clients" / name))
     wait_for(lambda: len(rounds(run)) >= 2, server, "second round")
+    assert watched(run)["runs"][0]["rounds"]["round"][:2] == [1, 2]
     os.kill(server.pid, signal.SIGKILL)
     server.wait()
-    second = started("server", str(federation / "server"), "--out", str(run))
+    wait_until_dead(run)
+    example.protofed("show", str(run))
+    example.protofed("report", str(run), "-o", str(tmp_path / "report.html"))
+    assert json.loads(output("status", str(run), "--json"))["state"].startswith("stopped in round")
+    second = started("resume", str(run))
     assert second.wait(timeout=60 * MINUTES) == 0
     assert rounds(run) == [1, 2, 3, 4]
+    assert json.loads(output("status", str(run), "--json"))["state"] == "finished"
     assert json.loads((run / "session.json").read_text())["session"] == 2
     example.protofed("deploy", "rehearse", str(federation), "--out", str(tmp_path / "rehearsal"))
     assert example.compare(run, tmp_path / "rehearsal") < 1e-4
