@@ -6,12 +6,17 @@ Learning", TPAMI 2023, arxiv.org/abs/2309.16286.
 A round has three exchanges:
 1. Every client sends its logits of the public samples and the cosine similarities of their embeddings
    within each public batch; the server averages both.
-2. On the public data, M = ZᵀZ̄/B between the client's logits Z and the averaged ones, both
-   standardised per class over the batch: Σ_u (M_uu − 1)² + 0.0051·Σ_{u≠v} (M_uv + 1)², plus 3 times
-   KL(softmax(S̄/0.02) ‖ softmax(S/0.02)) of the similarities without their diagonal. Clients of one
-   architecture then send their weights, which the server averages by sample counts.
-3. On the local data, CE plus T² times KL over the C−1 wrong classes, towards the client's own model
-   of the previous round.
+2. On the public data each client moves its logits Z and its similarities S towards the averages Z̄ and S̄;
+   Z and Z̄ are standardised per class over the batch, S has no diagonal. Clients of one architecture
+   then send their weights, which the server averages by sample counts.
+3. On the local data each client learns, held to the predictions of its own model of the previous round
+   over the C−1 wrong classes.
+
+The two losses, with M = ZᵀZ̄/B:
+
+    public  L = Σ_u (M_uu − 1)² + 0.0051 · Σ_{u≠v} (M_uv + 1)²
+                + 3 · KL(softmax(S̄/0.02) ‖ softmax(S/0.02))
+    local   L = CE + T² · KL(previous ‖ now)  over the wrong classes, at temperature T
 
 Departures and choices:
 - Knowledge is exchanged once a round, before the public training; released code exchanges it anew for
@@ -37,6 +42,7 @@ from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Phase, Preset, Ran, View, methods
 from ..core.data import Batch, LocalData
+from ..core.errors import MessageError
 from ..core.net import Net
 from ..core.optim import Opt
 from ..core.options import option
@@ -145,6 +151,13 @@ class FcclPlus(Algorithm):
         for reply in replies:
             average.add(reply.up.weights, reply.n, reply.client)
         return State(state.logits, state.similar, average.result(), state.joined)
+
+    def check_upload(self, up: Record, turn: Turn) -> None:
+        if isinstance(up, Knowledge):
+            sizes = [len(idx) for idx in turn.public_batches(self.batch_public)]
+            wanted = sum(size * (size - 1) for size in sizes)
+            if len(up.similar) != wanted:
+                raise MessageError(f"similar has {len(up.similar)} numbers; the public data gives {wanted}")
 
     def _averages(self, task: Task) -> bool:
         return self.average == "auto" and len(task.groups) == 1

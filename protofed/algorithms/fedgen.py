@@ -3,9 +3,12 @@
 Zhu et al., "Data-Free Knowledge Distillation for Heterogeneous Federated Learning", ICML 2021,
 arxiv.org/abs/2105.10056; by default in the form that the FedTGP paper (arxiv.org/abs/2401.03230) runs.
 
-A client minimises CE(h(f(x)), y) + α·CE(h(Gen(ε, ŷ)), ŷ), with ŷ drawn from the pooled labels of all
-clients. The server trains the generator through the uploaded heads, S steps of Adam on
-CE(Σ_i (n_i/Σn)·h_i(Gen(ε, y)), y), then averages the heads by sample counts. Bases stay private.
+A client also classifies generated embeddings of labels ŷ, which are drawn from the pooled labels of all
+clients. The server trains the generator through the uploaded heads h_i by S steps of Adam, then averages
+the heads by sample counts. Bases f stay private.
+
+    client  L = CE(h(f(x)), y) + α · CE(h(Gen(ε, ŷ)), ŷ)
+    server  L = CE(Σ_i (n_i / n) · h_i(Gen(ε, y)), y)  over the generator;   h ← Σ_i (n_i / n) · h_i
 
 Departures and choices:
 - `full` is the original method: clients add β·KL(softmax h(Gen(y)) ‖ softmax h(f(x))), α and β shrink
@@ -32,6 +35,7 @@ from torch import Tensor, nn
 
 from ..core.algorithm import Algorithm, Leg, Needs, Phase, Preset, Ran, View, methods
 from ..core.data import Batch, LocalData
+from ..core.errors import MessageError
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Replies, Reply, Tree
@@ -132,6 +136,10 @@ class FedGen(Algorithm):
         if self.S:
             weights |= self._trained(state, got, self._teacher_weights(got, counts, turn.task), labels, turn)
         return State(weights, labels, counts)
+
+    def check_upload(self, up: Head, turn: Turn) -> None:
+        if len(up.labels) not in (0, turn.task.C):
+            raise MessageError(f"labels has {len(up.labels)} counts; expected {turn.task.C}, or none")
 
     def _teacher_weights(self, got: list[Reply], counts: Tensor, task: Task) -> Tensor:
         """[K, C]: shares of all samples, or (full) of the samples of each label."""

@@ -4,9 +4,12 @@ Wu et al., "Communication-efficient federated learning via knowledge distillatio
 Communications 13, 2022, arxiv.org/abs/2108.13323.
 
 With own model a, auxiliary model g, s = CE_a + CE_g and a private matrix W_h:
-L_a = CE_a + KL(p_g ‖ p_a)/s + MSE(z_a, W_h z_g)/s, L_g = CE_g + KL(p_a ‖ p_g)/s + MSE(z_a, W_h z_g)/s.
-Both directions are compressed: of each matrix the fewest singular triples that hold a share e_t of
-its energy, e_t = T_start + (t/T)(T_end − T_start). The server averages without weights.
+
+    client  L_a = CE_a + KL(p_g ‖ p_a)/s + MSE(z_a, W_h z_g)/s
+            L_g = CE_g + KL(p_a ‖ p_g)/s + MSE(z_a, W_h z_g)/s
+    server  g ← mean of the g_k
+    both    of each matrix the fewest singular triples that hold a share e_t of its energy,
+            e_t = T_start + (t/T) · (T_end − T_start)
 
 Departures and choices:
 - What is compressed: the clients' updates and their average (`compress=delta`, the paper), or the
@@ -34,6 +37,7 @@ from torch.nn.functional import mse_loss
 
 from ..core.algorithm import Algorithm, Leg, Needs, Phase, Preset, Ran, View, methods
 from ..core.data import Batch, LocalData
+from ..core.errors import MessageError
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Replies, Tree
@@ -149,6 +153,12 @@ class FedKD(Algorithm):
         factors = pack(average.result(), self.energy(turn), self.rank)
         weights = _moved(state.weights, unpack(factors, like)) if self.compress == "delta" else {}
         return State(factors, weights, holds)
+
+    def check_upload(self, up: Packed, turn: Turn) -> None:
+        try:
+            unpack(up.factors, _shapes(turn))
+        except (KeyError, RuntimeError) as error:
+            raise MessageError(f"factors do not fit the auxiliary model: {error}") from error
 
     # client
 

@@ -6,6 +6,9 @@ Clients train from the centre of their cluster by cross-entropy. After each roun
 uploaded model to the nearest centre, over all parameters (E-step), and each centre becomes the plain mean
 of its uploaded models (M-step).
 
+    client  L = CE, from the centre of its cluster r_k
+    server  r_k = argmin_r ‖w_k − centre_r‖²,   centre_r ← mean of the w_k with r_k = r
+
 Choices that the paper leaves open:
 - Round 1 starts all clients from one model; its uploads seed the centres by k-means++.
 - A cluster without clients takes over the upload farthest from its own centre, if that leaves a client
@@ -30,7 +33,7 @@ from torch import Tensor
 
 from ..core.algorithm import Leg, Preset, Ran, methods
 from ..core.data import LocalData
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, MessageError
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Replies, Reply, Tree
@@ -106,6 +109,11 @@ class FeSem(SharedWeights):
         else:
             ways, cluster = state.ways, self._nearest(state, received, turn)
         return Clusters(self._means(state.centres, received, cluster), cluster, ways)
+
+    def check_upload(self, up: Upload, turn: Turn) -> None:
+        wanted = 1 if self.assign == "ways" else 0
+        if len(up.ways) != wanted:
+            raise MessageError(f"ways has {len(up.ways)} numbers; expected {wanted}")
 
     def _nearest(self, state: Clusters, received: list[Reply], turn: Turn) -> Tensor:
         """E-step: the cluster of every client."""

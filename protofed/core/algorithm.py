@@ -137,6 +137,10 @@ class Algorithm(ABC):
         """Next state from the accepted replies (at least one)."""
         return state
 
+    def check_upload(self, up: Any, turn: Turn) -> None:
+        """Raise MessageError for an upload of `turn.client` that `aggregate` could not use although names,
+        kinds and shapes are as declared. Asked where uploads come from other machines."""
+
     # client
 
     def load(self, tensors: Tree, down: Any, turn: Turn) -> Tree:

@@ -21,10 +21,11 @@ from ..core.errors import ProtofedError
 from ..engines.federation import Federation
 from ..engines.store import Store
 from ..flower.engine import Flower
+from ..flower.expected import SAMPLES
 from ..flower.link import GridLink
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_atomic, write_json
-from .agreement import Agreement, agree, make_task
+from .agreement import Agreement, Member, agree, make_task
 from .measure import DEPLOYED_ROUNDS, echo_round
 from .roster import Roster
 from .settings import ServerSettings, read_server
@@ -75,9 +76,17 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
     config.transport.check_quorum(config.rounds.participants(len(agreement.members)))
     task, session = make_task(agreement), _session(out)
     data = Remote([member.train for member in agreement.members])
-    link = GridLink(grid, roster.current)
     engine = Flower(
-        task, data, Store(), link, config.transport, agreement.experiment, session, watch=status.event
+        task,
+        data,
+        Store(),
+        GridLink(grid, roster.current),
+        config.transport,
+        agreement.experiment,
+        session,
+        watch=status.event,
+        sample=lambda client: _sample(agreement.members[client], task.dtype),
+        counts_samples=not any(member.dense for member in agreement.members),
     )
     federation = Federation(task, data, engine, config.rounds, on_failure="drop")
     _restore(directory, federation)
@@ -110,6 +119,12 @@ class Remote:
         raise RuntimeError(f"the samples of client {client} are on its own machine")
 
     test = train
+
+
+def _sample(member: Member, dtype: torch.dtype) -> LocalData:
+    """Two blank samples in the shape of a client's."""
+    x = torch.zeros(SAMPLES, *member.shape, dtype=dtype)
+    return LocalData(x, torch.zeros(SAMPLES, *(member.shape[1:] if member.dense else ()), dtype=torch.int64))
 
 
 def deployed_config(settings: ServerSettings) -> Config:

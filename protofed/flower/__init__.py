@@ -3,6 +3,7 @@
 packing.py      named tensors ↔ one buffer of bytes, with fp16 and int8
 packet.py       one message: meta data and tensors
 codec.py        packets ↔ Flower's records
+expected.py     what an upload must look like, from the method itself
 checks.py       what the server asks of an upload
 vault.py        a client's state on its own disk, committed round by round
 respond.py      a client's answer to one packet

@@ -1,78 +1,103 @@
 """What the server asks of an upload beyond its declaration (`Record.check`: kinds, shapes, finite values).
 
-names     arrays of the declaration, no others; no hole in a head or base that came down
+names     those of a reference upload (expected.py), no others, none missing
+dtypes    as there
 shapes    weights named like tensors of the client's model have their shapes
-counts    no negative whole numbers; classes (`cls`) below C
+counts    no negative whole numbers; classes (`cls`) below C; counts (`n`) sum to no more than the samples
+          with which the client joined
 norms     no array longer than the limit
+method    what a method asks itself (`Algorithm.check_upload`)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..core.algorithm import Leg
 from ..core.errors import MessageError
 from ..core.record import Record, Tree
 from ..core.task import Task
+from ..engines.base import Job
 
-CLASS_FIELD = "cls"
+CLASS_FIELD, COUNT_FIELD = "cls", "n"
 
 
-def read_upload(task: Task, leg: Leg, arrays: Tree, down: Record, client: int, max_norm: float) -> Record:
+class Limits(NamedTuple):
+    """What an upload may hold at most."""
+
+    norm: float
+    samples: int | None = None  # None: not known, or labels are dense and pixels are counted
+
+
+def read_upload(job: Job, arrays: Tree, expected: Tree | None, limits: Limits) -> Record:
     """The upload as its record, or MessageError with the client and what is wrong."""
+    task, client = job.turn.task, job.turn.client
     who = f"{task.algorithm.name}: upload of client {client}"
     try:
-        up = leg.up.of(arrays)
+        up = job.leg.up.of(arrays)
+        up.check(task.sizes, who)
+        if expected is not None:
+            _check_names(arrays, expected, who)
+            _check_dtypes(arrays, expected, who)
+        _check_shapes(arrays, _shapes(task, job.turn.group), who)
+        _check_whole(up, task.C, limits.samples, who)
+        for name, tensor in arrays.items():
+            _check_norm(tensor, limits.norm, f"{who}: {name}")
+        task.algorithm.check_upload(up, job.turn)
     except MessageError as error:
-        raise MessageError(f"{who}: {error}") from error
-    up.check(task.sizes, who)
-    shapes = _shapes(task, client)
-    for spec in up.specs():
-        value = getattr(up, spec.name)
-        if spec.dims is None:
-            _check_tree(value, getattr(down, spec.name, {}), shapes, f"{who}: {spec.name}")
-        elif not spec.floating:
-            high = task.C if spec.name == CLASS_FIELD else None
-            _check_whole(value, high, f"{who}: {spec.name}")
-    for name, tensor in arrays.items():
-        _check_norm(tensor, max_norm, f"{who}: {name}")
+        raise MessageError(str(error) if str(error).startswith(who) else f"{who}: {error}") from error
     return up
 
 
-def _shapes(task: Task, client: int) -> dict[str, tuple[int, ...]]:
-    named = task.live(task.group_of(client)).named()
+def _shapes(task: Task, group: int) -> dict[str, tuple[int, ...]]:
+    named = task.live(group).named()
     return {name: tuple(tensor.shape) for name, tensor in named.items()}
 
 
-def _check_tree(
-    tree: Tree, came_down: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]], where: str
-) -> None:
-    for name, tensor in tree.items():
-        wanted = shapes.get(name)
+def _whole(name: str) -> str:
+    """ "factors/aux.head.weight/u", a factor of a tensor → "factors/aux.head.weight"."""
+    return "/".join(name.split("/")[:2])
+
+
+def _check_names(arrays: Tree, expected: Tree, who: str) -> None:
+    got, wanted = ({_whole(name) for name in names} for names in (arrays, expected))
+    for name in sorted(wanted - got):
+        raise MessageError(f"{who}: {name} is missing")
+    for name in sorted(got - wanted):
+        raise MessageError(f"{who}: {name} is unexpected: its model has no such tensor to send")
+
+
+def _check_dtypes(arrays: Tree, expected: Tree, who: str) -> None:
+    kinds = {_whole(name): tensor.dtype for name, tensor in expected.items()}
+    for name, tensor in arrays.items():
+        if tensor.dtype != kinds[_whole(name)]:
+            raise MessageError(f"{who}: {name} has dtype {tensor.dtype}; expected {kinds[_whole(name)]}")
+
+
+def _check_shapes(arrays: Tree, shapes: Mapping[str, tuple[int, ...]], who: str) -> None:
+    for name, tensor in arrays.items():
+        wanted = shapes.get(name.partition("/")[2])
         if wanted is not None and tuple(tensor.shape) != wanted:
-            raise MessageError(f"{where}/{name} has shape {list(tensor.shape)}; the model's {list(wanted)}")
-    halves = {_half(name) for name in tree}
-    missing = sorted(n for n in came_down if n not in tree and (_half(n) in halves or not tree))
-    if missing and tree.keys() <= came_down.keys():
-        raise MessageError(f"{where}/{missing[0]} is missing, although it came down")
+            raise MessageError(f"{who}: {name} has shape {list(tensor.shape)}; the model's {list(wanted)}")
 
 
-def _half(name: str) -> str:
-    """The part of a client's modules that methods share as a whole: "model.head", "gen.inner"."""
-    return ".".join(name.split(".")[:2])
-
-
-def _check_whole(value: Tensor, high: int | None, where: str) -> None:
-    if not value.numel():
-        return
-    low, top = int(value.min()), int(value.max())
-    if low < 0:
-        raise MessageError(f"{where} holds {low}; expected no negative numbers")
-    if high is not None and top >= high:
-        raise MessageError(f"{where} holds class {top}; expected 0 to {high - 1}")
+def _check_whole(up: Record, classes: int, samples: int | None, who: str) -> None:
+    for spec in up.specs():
+        value = getattr(up, spec.name)
+        if spec.dims is None or spec.floating or not value.numel():
+            continue
+        low, top = int(value.min()), int(value.max())
+        if low < 0:
+            raise MessageError(f"{who}: {spec.name} holds {low}; expected no negative numbers")
+        if spec.name == CLASS_FIELD and top >= classes:
+            raise MessageError(f"{who}: {spec.name} holds class {top}; expected 0 to {classes - 1}")
+        if spec.name == COUNT_FIELD and samples is not None and sum(value.flatten().tolist()) > samples:
+            raise MessageError(
+                f"{who}: {spec.name} counts {sum(value.flatten().tolist())} samples; it joined with {samples}"
+            )
 
 
 def _check_norm(tensor: Tensor, limit: float, where: str) -> None:

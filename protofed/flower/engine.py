@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import torch
 
 from ..core.client import ClientState, Outcome, Work
-from ..core.data import ClientData
+from ..core.data import ClientData, LocalData
 from ..core.errors import EngineError, MessageError
 from ..core.record import Record, Tree
 from ..core.task import Task
@@ -29,7 +29,8 @@ from ..engines.base import Engine, Failure, Job
 from ..engines.store import Store
 from ..engines.transport import Transport
 from ..metrics.scores import Score
-from .checks import read_upload
+from .checks import Limits, read_upload
+from .expected import SAMPLES, Expected
 from .packet import Exchanged, Link, Meta, Packet
 from .respond import read_score
 from .vault import Tag, Vault
@@ -53,7 +54,11 @@ class Flower(Engine):
         session: int = 1,
         shared_disk: Path | None = None,
         watch: Watch | None = None,
+        sample: Callable[[int], LocalData] | None = None,
+        counts_samples: bool = False,
     ):
+        """`sample` gives two samples in the shape of a client's, where its own are not here; with
+        `counts_samples` a client's counts are held against the number of its samples."""
         super().__init__(task, data, store)
         self.link = link
         self.transport = transport
@@ -61,6 +66,8 @@ class Flower(Engine):
         self.session = session
         self.shared_disk = shared_disk  # None in a deployment
         self._watch = watch or (lambda event: None)
+        self._expected = Expected(sample or self._own_samples)
+        self._counts_samples = counts_samples
         self._wire = {"up": 0, "down": 0}
         self._held: dict[int, tuple[Tag, ClientState]] = {}  # states that lie in the clients' vaults
 
@@ -191,7 +198,9 @@ class Flower(Engine):
 
     def _outcome(self, job: Job, packet: Packet) -> Outcome:
         client, tag = _client(job), self._tag(job)
-        up = read_upload(self.task, job.leg, packet.arrays, job.down, client, self.transport.max_norm)
+        expected = self._expected.upload(job.turn, job.leg, job.down)
+        samples = self.data.size(client) if self._counts_samples else None
+        up = read_upload(job, packet.arrays, expected, Limits(self.transport.max_norm, samples))
         n, work = self._work(client, packet.meta)
         if self.shared_disk is None:
             state = ClientState({}, {ACCEPTED: torch.tensor([tag.round, tag.leg])})
@@ -214,6 +223,10 @@ class Flower(Engine):
         if min(steps, samples) < 0 or (steps and not math.isfinite(loss)):
             raise MessageError(f"client {client}: {steps} steps, {samples} samples, loss {loss}")
         return n, Work(steps, samples, loss)
+
+    def _own_samples(self, client: int) -> LocalData:
+        data = self.data.train(client)
+        return LocalData(data.x[:SAMPLES], data.y[:SAMPLES])
 
     def _vault(self, client: int) -> Vault:
         assert self.shared_disk is not None
