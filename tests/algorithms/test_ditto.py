@@ -19,6 +19,7 @@ from protofed.testing import CHECKS, Toy, assert_equal
 VARIANTS = [Toy("ditto", {"lam": 1.0, "e_own": 1}), Toy("ditto", {"params_only": True}, models="norm")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("case", VARIANTS, ids=lambda c: c.models)
 def test_conformance_of_variants(case, check):

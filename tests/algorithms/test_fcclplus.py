@@ -25,6 +25,7 @@ VARIANTS = [
 SINGLE_LEG = "survives_a_failing_client"  # expects that nothing of a failed client's round was kept
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", [c for c in CHECKS if c.__name__ != SINGLE_LEG], ids=lambda c: c.__name__)
 @pytest.mark.parametrize("toy", VARIANTS, ids=["mixed", "never"])
 def test_conformance(toy, check):

@@ -25,6 +25,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("toy", VARIANTS, ids=["full", "untrained"])
 def test_conformance(toy, check):

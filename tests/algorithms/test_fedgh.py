@@ -62,6 +62,7 @@ def test_loss_runs_under_vmap(case):
     check_vmap(case)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("case", VARIANTS, ids=names)
 def test_conformance_of_variants(case, check):

@@ -22,6 +22,7 @@ OFFICIAL = {"compress": "params", "rank": "reference", "t_end": 0.98, "kl_mean":
 VARIANTS = [Toy("fedkd", OFFICIAL, models="mixed"), Toy("fedkd", {"t_start": 0.5}, models="mixed")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("toy", VARIANTS, ids=["official", "delta"])
 def test_conformance(toy, check):

@@ -22,6 +22,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("case", VARIANTS, ids=lambda c: "-".join(map(str, c.options.values())))
 def test_conformance_of_variants(case, check):

@@ -23,6 +23,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("case", VARIANTS, ids=lambda c: str(c.options))
 def test_conformance_of_variants(case, check):

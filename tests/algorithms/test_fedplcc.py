@@ -209,12 +209,14 @@ def test_vmap(models, options):
     check_vmap(Toy("fedplcc", options, models=models))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("toy", VARIANTS, ids=["ablated", "signed", "iter"])
 def test_variants(toy, check):
     check(toy)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", [c for c in CHECKS if c is not learns], ids=lambda c: c.__name__)
 def test_defaults(check):
     check(Toy("fedplcc", settings={"lr": 0.01}))

@@ -172,12 +172,14 @@ def test_vmap(models, options):
     check_vmap(Toy("fedplvm", options, models=models))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("toy", VARIANTS, ids=["official", "alpha_mean"])
 def test_variants(toy, check):
     check(toy)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", [c for c in CHECKS if c is not learns], ids=lambda c: c.__name__)
 def test_defaults(check):
     check(Toy("fedplvm", settings={"lr": 0.01}))

@@ -291,6 +291,7 @@ def test_loss_runs_under_vmap(case: Toy) -> None:
     check_vmap(case)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", [resumes_exactly, survives_partial_participation, ignores_reply_order])
 def test_conformance_with_shared_weights_and_cache(check: Callable[[Toy], None]) -> None:
     check(CACHED)

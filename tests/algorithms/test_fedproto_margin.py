@@ -223,6 +223,7 @@ def test_payload() -> None:
     assert record["down"] == {"params": 6 * 293, "bytes": 4 * 6 * 293, "meta_bytes": 0}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("toy", VARIANTS, ids=lambda toy: "-".join(map(str, toy.options.values())) or "zero")
 def test_variants_conform(toy: Toy, check: Any) -> None:

@@ -16,6 +16,7 @@ from protofed.testing import CHECKS, Toy, assert_close, snapshot
 VARIANTS = [Toy("fedprox", {"mu": 1.0}), Toy("fedprox", {"params_only": True}, models="norm")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("case", VARIANTS, ids=lambda c: c.models)
 def test_conformance_of_variants(case, check):

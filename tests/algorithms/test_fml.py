@@ -20,6 +20,7 @@ from protofed.testing import CHECKS, Toy
 OFFICIAL = {"kl_mean": "element", "detach": False}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize(
     "toy", [Toy("fml", models="mixed"), Toy("fml", OFFICIAL, models="norm")], ids=["mixed", "official"]

@@ -144,12 +144,14 @@ def test_vmap(models, preset):
     check_vmap(Toy("fpl", settings={"preset": preset}, models=models))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("toy", VARIANTS, ids=lambda t: "-".join(t.options.values()))
 def test_variants(toy, check):
     check(toy)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", [c for c in CHECKS if c is not learns], ids=lambda c: c.__name__)
 def test_defaults(check):
     check(Toy("fpl", settings={"lr": 0.01}))

@@ -21,6 +21,7 @@ PLAIN = {"mask": False, "weighting": "samples"}
 VARIANTS = [Toy("heterofl", models="mixed"), Toy("heterofl", PLAIN, models="mixed")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("toy", VARIANTS, ids=["mixed", "plain"])
 def test_conformance(toy, check):

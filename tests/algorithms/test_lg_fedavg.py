@@ -15,6 +15,7 @@ from protofed.testing import CHECKS, Toy, assert_equal
 VARIANTS = [Toy("lg_fedavg", models="mixed"), Toy("lg_fedavg", {"weighting": "uniform"})]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("case", VARIANTS, ids=lambda c: c.models)
 def test_conformance_of_variants(case, check):

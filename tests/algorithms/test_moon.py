@@ -26,6 +26,7 @@ IDENTITY = [[1.0, 0.0], [0.0, 1.0]]
 QUARTER_TURN = [[0.0, -1.0], [1.0, 0.0]]  # (1, 0) becomes (0, 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("case", VARIANTS, ids=lambda c: c.models)
 def test_conformance_of_variants(case, check):

@@ -17,6 +17,7 @@ from protofed.testing import CHECKS, Toy, assert_close
 VARIANTS = [Toy("scaffold", {"eta_g": 0.7}), Toy("scaffold", {"params_only": True}, models="norm")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("case", VARIANTS, ids=lambda c: c.models)
 def test_conformance_of_variants(case, check):
