@@ -2,13 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-system test-all lint install clean
+.PHONY: demo test test-system test-all docs lint install clean
 
 demo: .venv/run-ready
 	$(BIN)/python examples/demo.py
 
 # Tests that start servers, browsers or whole studies: test-system. All others: test.
-SYSTEM := tests/flower tests/reports tests/studies tests/trackers tests/cli/test_study_commands.py
+SYSTEM := tests/docs tests/flower tests/reports tests/studies tests/trackers tests/cli/test_study_commands.py
 
 test: .venv/dev-ready
 	$(BIN)/python -m pytest -n 2 $(addprefix --ignore=,$(SYSTEM)) $(ARGS)
@@ -18,6 +18,10 @@ test-system: .venv/dev-ready
 
 test-all: .venv/dev-ready
 	$(BIN)/python -m pytest -n 2 -m 'slow or not slow' $(ARGS)
+
+# The documentation site, in site/. Broken links and anchors are errors.
+docs: .venv/dev-ready
+	$(BIN)/mkdocs build --strict
 
 lint: .venv/dev-ready
 	$(BIN)/ruff check .
@@ -40,4 +44,4 @@ install: .venv/dev-ready
 	touch $@ .venv/run-ready
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache

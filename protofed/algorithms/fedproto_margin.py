@@ -1,7 +1,7 @@
 """ProtoMargin: FedAvg whose weights come from margins between class prototypes.
 
 Michieli and Ozay, "Prototype Guided Federated Learning of Visual Feature Representations",
-arxiv.org/abs/2105.08982. Its authors call it FedProto too.
+2021, arxiv.org/abs/2105.08982. Its authors call it FedProto too.
 
 A client trains the server's model by cross-entropy. It takes its prototypes, scaled to [0, 1] over the
 channels, before and after: their margin is the LPM (Eq. 8). The server compares them with the aggregate

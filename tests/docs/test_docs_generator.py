@@ -1,0 +1,101 @@
+"""Generated pages, on what is known by hand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from generator.commands import commands_page
+from generator.example_round import command, play
+from generator.markdown import module_text, prose, table
+from generator.messages import messages_section, parts_of, sends_prototypes, sent_parts
+from generator.methods import method_page, method_parts, read_parts
+from generator.overview import TRAINS_AT_SERVER, WIDTHS_OF_ONE_MODEL, overview_page
+from generator.recipes import recipes_page
+from generator.registries import data_page, models_page, partitions_page
+from generator.results import results_page
+from snippets import inline_commands
+from test_docs_snippets import check_command
+
+from protofed import experiment as _registers_everything  # noqa: F401
+from protofed.core.algorithm import methods
+
+
+@pytest.mark.parametrize("name", list(methods))
+def test_docstring_has_what_the_page_shows(name: str) -> None:
+    """A title with an idea, formulas, and a paper with a year (but for the two references without one)."""
+    parts = method_parts(name)
+    assert parts.title
+    assert parts.idea.endswith(".")
+    assert re.search(r"^    \S", parts.how, re.MULTILINE), f"{name}: no formula in the module docstring"
+    assert parts.departures or name in ("local", "lg_fedavg")
+    if name not in ("local", "centralized"):
+        assert re.search(r"\b(19|20)\d\d\b", parts.paper), parts.paper
+
+
+def test_fedproto_page() -> None:
+    """All ten classes come down with D = 50: 10·50 = 500. Up go rows of 50, a mean over ten clients."""
+    page = method_page("fedproto", seen := play("fedproto"))
+    assert seen.params["down"] == 500
+    assert seen.params["up"] % 5 == 0
+    assert "| ↓ server to client | `mean` | J·D | 500 |" in page
+    assert "| `lam` | `1.0` | λ, weight of the prototype term (Eq. 7) |" in page
+    assert "[arXiv:2105.00243](https://arxiv.org/abs/2105.00243)" in page
+    assert "| `official` | the authors' released code |" in page
+    assert sends_prototypes(seen)
+    assert sent_parts(seen) == []
+
+
+def test_overview_of_two_methods() -> None:
+    """FedAvg sends the model and nothing else; LG-FedAvg the head: 50·10 + 10 = 510 parameters."""
+    page = overview_page({name: play(name) for name in ("fedavg", "lg_fedavg")})
+    assert re.search(r"\[FedAvg\]\(fedavg.md\) \| – \| model \| – \| – \| – \|", page)
+    assert "| [LG-FedAvg](lg_fedavg.md) | – | head | in the base | – | – | 510 | 510 |" in page
+
+
+def test_nothing_is_sent() -> None:
+    assert messages_section(play("local")) == "Nothing is sent.\n"
+
+
+def test_named_methods_exist() -> None:
+    assert all(name in methods for name in (*TRAINS_AT_SERVER, *WIDTHS_OF_ONE_MODEL))
+
+
+@pytest.mark.parametrize("name", list(methods))
+def test_example_commands_are_right(name: str) -> None:
+    check_command(command(name).split()[1:], name)
+
+
+def test_other_pages_name_everything() -> None:
+    commands = commands_page()
+    assert "| `--lr NUMBER` | learning rate (default: 0.01) |" in commands
+    assert "### deploy init" in commands
+    assert "## digits" in data_page()
+    assert "## dirichlet" in partitions_page()
+    assert "`htfe8`" in models_page()
+    assert "Published numbers: Tan et al." in recipes_page()
+    for page in (commands, data_page(), partitions_page(), models_page(), recipes_page()):
+        for words in inline_commands(page):
+            check_command(words, "a generated page")
+
+
+def test_results_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "b.md").write_text("# Second\n")
+    (tmp_path / "a.md").write_text("text\n\n# First one\n")
+    assert results_page(tmp_path).endswith("- [First one](a.md)\n- [Second](b.md)\n")
+
+
+def test_parts_of_a_docstring() -> None:
+    text = "X: short idea.\n\nA, B 2020.\n\nIt does this:\n\n    L = CE\n\nDepartures and more:\n- none."
+    parts = read_parts(text, has_paper=True)
+    assert (parts.title, parts.idea, parts.paper) == ("X", "Short idea.", "A, B 2020.")
+    assert parts.how == "It does this:\n\n    L = CE"
+    assert parts.departures == "- none."
+
+
+def test_markdown() -> None:
+    assert prose("Two:\n- a\n- b") == "Two:\n\n- a\n- b"
+    assert table(["a"], [["x|y"]]) == "| a |\n| --- |\n| x\\|y |\n"
+    assert parts_of(["model.base.w", "model.head.w", "aux.base.w"]) == ["model", "aux"]
+    assert module_text(methods["fedavg"]).startswith("FedAvg: ")
