@@ -37,7 +37,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 def _add_deploy(commands: Any) -> None:
     deploy = commands.add_parser("deploy", help="prepare a federation on real machines", allow_abbrev=False)
-    verbs = deploy.add_subparsers(dest="verb", metavar="init|rehearse|measure", required=True)
+    verbs = deploy.add_subparsers(dest="verb", metavar="init|add|renew|rehearse|measure", required=True)
     init = verbs.add_parser("init", help="write everything for a federation", allow_abbrev=False)
     init.add_argument("folder", type=Path, metavar="DIR", help="a new directory")
     init.add_argument("--clients", required=True, metavar="A,B,C", help="names of the clients")
@@ -45,13 +45,25 @@ def _add_deploy(commands: Any) -> None:
     init.add_argument("--port", type=int, default=9443, help="port of the server (default: 9443)")
     init.add_argument("--recipe", type=Path, help="a recipe to copy (default: FedProto, 20 rounds)")
     init.add_argument("--insecure", action="store_true", help="without certificates and keys")
+    add = verbs.add_parser("add", help="put a further client into a federation", allow_abbrev=False)
+    add.add_argument("folder", type=Path, metavar="DIR", help="the directory of `deploy init`")
+    add.add_argument("name", metavar="NAME", help="name of the client")
+    renew = verbs.add_parser("renew", help="give the server a new certificate", allow_abbrev=False)
+    renew.add_argument(
+        "folder", type=Path, metavar="DIR", help="the directory of `deploy init`, or its server/"
+    )
     rehearse = verbs.add_parser("rehearse", help="the same federation in this process", allow_abbrev=False)
     rehearse.add_argument("folder", type=Path, metavar="DIR", help="the directory of `deploy init`")
     rehearse.add_argument("--out", type=Path, required=True, help="run directory")
     measure = verbs.add_parser("measure", help="ms and bytes of a round on the way", allow_abbrev=False)
     measure.add_argument("--deployed", action="store_true", help="over Flower's programs, TLS and keys")
     measure.add_argument("--clients", type=int, default=3, help="clients that answer (default: 3)")
-    measure.add_argument("--rounds", type=int, default=5, help="simulation: rounds of each kind (default: 5)")
+    measure.add_argument(
+        "--accuracy", action="store_true", help="what fp16 and int8 uploads cost in accuracy"
+    )
+    measure.add_argument(
+        "--rounds", type=int, help="rounds of each kind (default: 5 in the simulation, 40 with --accuracy)"
+    )
     measure.add_argument("--json", action="store_true", help="print JSON")
     deploy.set_defaults(function=deploy_command)
 
@@ -62,6 +74,8 @@ def deploy_command(args: argparse.Namespace) -> int:
         return _rehearse(args)
     if args.verb == "measure":
         return _measure(args)
+    if args.verb in ("add", "renew"):
+        return _change(args)
     from ..deploy.init import init
 
     names = [name.strip() for name in args.clients.split(",") if name.strip()]
@@ -69,6 +83,20 @@ def deploy_command(args: argparse.Namespace) -> int:
         raise ConfigError(f"--port: expected 1 to 65535, got {args.port}")
     init(args.folder, names, args.host, args.port, args.recipe, args.insecure)
     _say(f"wrote {args.folder}; read {args.folder / 'README.md'}")
+    return 0
+
+
+def _change(args: argparse.Namespace) -> int:
+    """A further client, or a new certificate: what was written, and where it belongs."""
+    from ..deploy.init import add, renew
+
+    if args.verb == "renew":
+        ends = renew(args.folder)
+        _say(f"the new certificate is valid until {ends}; copy server.crt and server.key to the server")
+        return 0
+    add(args.folder, args.name)
+    _say(f"wrote {args.folder / 'clients' / args.name}: copy it to its host")
+    _say(f"copy server.toml and keys/{args.name}.pub to the server; the next run begins with this client too")
     return 0
 
 
@@ -150,26 +178,55 @@ def _rehearse(args: argparse.Namespace) -> int:
 
 
 def _measure(args: argparse.Namespace) -> int:
-    from ..deploy.measure import on_deployment, on_simulation
-
-    if args.clients < 1 or args.rounds < 1:
+    if args.clients < 1 or (args.rounds is not None and args.rounds < 1):
         raise ConfigError("deploy measure: --clients and --rounds must be at least 1")
-    found = on_deployment(args.clients, _say) if args.deployed else on_simulation(args.clients, args.rounds)
+    if args.accuracy:
+        return _measure_accuracy(args)
+    from ..deploy.measure import ROUNDS, on_deployment, on_simulation
+
+    if args.deployed:
+        found = on_deployment(args.clients, _say)
+    else:
+        found = on_simulation(args.clients, args.rounds or ROUNDS)
+    where = "Flower's programs on 127.0.0.1" if args.deployed else "Flower's simulation"
+    sizes = ["payload_bytes", "message_up", "message_down", *(["wire_up", "wire_down"] * args.deployed)]
+    rows = [
+        [one["payload"], one["upload"], f"{one['ms']:.0f}", *(f"{one[key]:,}" for key in sizes)]
+        for one in found
+    ]
+    headings = ["payload", "upload", "ms", *(key.replace("_", " ") for key in sizes)]
+    _table(args, f"a round with {args.clients} clients over {where}", headings, rows, found)
+    return 0
+
+
+def _measure_accuracy(args: argparse.Namespace) -> int:
+    from ..deploy.precision import ROUNDS, SEEDS, SETTINGS, cost_of_precision
+
+    rounds = args.rounds or ROUNDS
+    found = cost_of_precision(rounds, _say)
+    rows = []
+    for one in found:
+        spread = [f"{one[key]['mean']:.2f} ± {one[key]['std']:.2f}" for key in ("accuracy", "cost")]
+        rows.append([one["method"], one["upload"], *spread, f"{one['message_up']:,}"])
+    setting = ", ".join(f"{key} {value}" for key, value in SETTINGS.items())
+    headings = ["method", "upload", "accuracy %", "cost in points", "bytes of an upload"]
+    _table(args, f"{setting}, rounds {rounds}, {SEEDS} seeds", headings, rows, found)
+    return 0
+
+
+def _table(
+    args: argparse.Namespace, title: str, headings: list[str], rows: list[list[str]], found: list[Any]
+) -> None:
+    """The table, or with --json what is in it."""
     if args.json:
         sys.stdout.write(json.dumps(found) + "\n")
-        return 0
-    where = "Flower's programs on 127.0.0.1" if args.deployed else "Flower's simulation"
-    table = Table(title=f"a round with {args.clients} clients over {where}")
-    sizes = ["payload_bytes", "message_up", "message_down", *(["wire_up", "wire_down"] * args.deployed)]
-    for column in ("payload", "upload"):
-        table.add_column(column)
-    for column in ("ms", *sizes):
-        table.add_column(column.replace("_", " "), justify="right", no_wrap=True)
-    for one in found:
-        numbers = [f"{one[key]:,}" for key in sizes]
-        table.add_row(one["payload"], one["upload"], f"{one['ms']:.0f}", *numbers)
+        return
+    table = Table(title=title)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number > 1 else "left", no_wrap=number > 1)
+    for row in rows:
+        table.add_row(*row)
     Console().print(table)
-    return 0
 
 
 def _print(found: dict[str, Any]) -> None:

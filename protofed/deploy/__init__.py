@@ -12,4 +12,6 @@ processes.py      starting and stopping Flower's programs
 serve.py          `protofed server` and `protofed client`
 rehearse.py       the same federation in one process, to compare numbers
 status.py         `protofed status`
+measure.py        `protofed deploy measure`: ms and bytes of a round on the way
+precision.py      `protofed deploy measure --accuracy`: what coarser uploads cost
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,20 @@ def _store(settings: ClientSettings, text: str) -> Meta:
     path = _path(settings, agreement.experiment)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, text.encode())
+    _forget_old_runs(settings, path.parent)
     return {"kind": "agreement", "experiment": agreement.experiment}
+
+
+def _forget_old_runs(settings: ClientSettings, current: Path) -> None:
+    """Keep the states of this run and of those used last before it."""
+    others = [path.parent for path in current.parent.glob("*/agreement.json") if path.parent != current]
+    others.sort(key=_last_use, reverse=True)
+    for old in others[settings.keep_runs - 1 :]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _last_use(run: Path) -> float:
+    return max(path.stat().st_mtime for path in [run / "agreement.json", *run.glob("*/journal.json")])
 
 
 def _work(settings: ClientSettings, packet: Packet) -> Packet:

@@ -1,15 +1,24 @@
-"""`protofed deploy init`: everything for a federation in one directory, ready to be copied to its hosts."""
+"""`protofed deploy init`: everything for a federation in one directory, ready to be copied to its hosts.
+
+`deploy add` puts a further client into it; `deploy renew` gives the server a new certificate."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
+from datetime import date
 from pathlib import Path
 
+from .. import __version__
 from ..core.errors import ConfigError
-from .certificates import write_authority, write_key_pair
-from .settings import check_name
-from .templates import APP, CLIENT, README, RECIPE, SERVER, UNIT_CLIENT, UNIT_SERVER
+from ..runs.files import write_atomic
+from .certificates import read_certificate, renew_server, write_authority, write_key_pair
+from .settings import check_name, read_server
+from .templates import APP, CLIENT, RECIPE, SERVER, UNIT_CLIENT, UNIT_SERVER
+from .templates_readme import INSECURE, README, SECURE
+
+LISTED = re.compile(r"^clients\s*=\s*\[[^\]\n]*\]", re.MULTILINE)
 
 
 def init(folder: Path, clients: list[str], host: str, port: int, recipe: Path | None, insecure: bool) -> None:
@@ -26,8 +35,41 @@ def init(folder: Path, clients: list[str], host: str, port: int, recipe: Path | 
     for name in clients:
         _write_client(folder / "clients" / name, name, server, f"{host}:{port}", insecure)
     _write_units(folder / "systemd")
-    values = {"host": host, "port": port, "first": clients[0], "python": sys.executable}
-    (folder / "README.md").write_text(README.format(**values))
+    (folder / "README.md").write_text(_readme(folder, clients, host, port, insecure))
+
+
+def add(folder: Path, name: str) -> None:
+    """A further client: its directory, its public key at the server, its name in server.toml."""
+    check_name(name, "deploy add")
+    settings = read_server(folder / "server")
+    if name in settings.clients or (folder / "clients" / name).exists():
+        raise ConfigError(f"{folder} has a client {name} already; choose another name")
+    path = settings.home / "server.toml"
+    listed = ", ".join(f'"{one}"' for one in [*settings.clients, name])
+    text, found = LISTED.subn(f"clients = [{listed}]", path.read_text(), count=1)
+    if not found:
+        raise ConfigError(f"{path}: write `clients = [...]` in one line, so that {name} can be added")
+    address = f"{settings.host}:{settings.port}"
+    _write_client(folder / "clients" / name, name, folder / "server", address, settings.insecure)
+    write_atomic(path, text.encode())
+
+
+def renew(folder: Path) -> date:
+    """A new certificate for the server; the day on which it expires."""
+    server = folder / "server" if (folder / "server").is_dir() else folder
+    certificates = server / "certificates"
+    renew_server(certificates)
+    return read_certificate(certificates / "server.crt").not_valid_after_utc.date()
+
+
+def _readme(folder: Path, clients: list[str], host: str, port: int, insecure: bool) -> str:
+    values = {"host": host, "port": port, "first": clients[0], "names": ", ".join(clients)}
+    values |= {"version": __version__, "flag": " --insecure" if insecure else ""}
+    if insecure:
+        return README.format(**values, security=INSECURE.format(**values))
+    folder = folder / "server" / "certificates"
+    days = [read_certificate(folder / f"{n}.crt").not_valid_after_utc.date() for n in ("server", "ca")]
+    return README.format(**values, security=SECURE.format(**values, server_ends=days[0], ca_ends=days[1]))
 
 
 def _write_server(

@@ -21,7 +21,7 @@ from ..flower.packet import Link, Meta, Packet
 from ..runs.files import read_json
 
 TIMEOUT = 300.0
-DEPLOYED_ROUNDS = 3
+ROUNDS, DEPLOYED_ROUNDS = 5, 3
 
 
 def payloads() -> dict[str, Tree]:

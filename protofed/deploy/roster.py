@@ -26,7 +26,8 @@ class Roster:
 
     def __init__(self, grid: Any, clients: list[str], named_by_key: bool, watch: Callable[..., None]):
         self.grid = grid
-        self.clients = clients
+        self.clients = clients  # by number; once a run has begun, its own
+        self.allowed = set(clients)
         self.named_by_key = named_by_key
         self.watch = watch
         self.agreement: Agreement | None = None
@@ -34,6 +35,11 @@ class Roster:
         self._nodes: dict[int, int] = {}
         self._told: set[int] = set()  # nodes that know the agreement
         self._refused: set[int] = set()
+
+    def begin(self, agreement: Agreement) -> None:
+        """From now on clients have the numbers of this agreement; those who left server.toml stay out."""
+        self.agreement = agreement
+        self.clients = [member.name for member in agreement.members]
 
     def wait(self, seconds: float) -> list[Member]:
         """All members, once every client has said hello."""
@@ -99,8 +105,10 @@ class Roster:
         self.watch(joined=member.name, model=member.model, samples=member.train)
 
     def _check_name(self, node: int, name: str) -> None:
-        if name not in self.clients:
+        if name not in self.allowed:
             raise MessageError(f"client {name!r} is not in server.toml")
+        if name not in self.clients:
+            raise MessageError(f"client {name!r} came to server.toml after this run had begun: the next one")
         if self.named_by_key:
             registered = {info.node_id: info.name for info in self.grid.get_nodes()}.get(node)
             if registered != name:

@@ -8,16 +8,19 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ..core.errors import ConfigError, EngineError, RunError
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_atomic, write_json
+from .certificates import days_left
 from .processes import Program, call, free_port, listens, node_config, wait_for_port
 from .settings import ClientSettings, ServerSettings, read_client, read_server
 from .status import alive, read_status
 
 CONNECTION = "protofed"
 PREDECESSOR_SECONDS = 60
+WARN_DAYS = 30
 PAUSE_SECONDS = 5  # before a client's program is started again
 log = logging.getLogger("protofed")
 Say = Callable[[str], None]
@@ -34,6 +37,9 @@ def run_server(folder: Path, out: Path, insecure: bool, say: Say, measure: str =
     home = settings.home / "flower"
     _wait_for_predecessor(settings, out)
     _write_connection(settings, home)
+    if not settings.insecure:
+        _check_certificate(settings, say)
+        _forget_withdrawn_keys(settings, home)
     link = Program(_superlink(settings, home), out / "superlink.log", home, settings.home)
     try:
         wait_for_port("127.0.0.1", settings.port, link)
@@ -143,6 +149,25 @@ def _write_connection(settings: ServerSettings, home: Path) -> None:
     write_atomic(home / "config.toml", ("\n".join(lines) + "\n").encode())
 
 
+def _check_certificate(settings: ServerSettings, say: Say) -> None:
+    left = days_left(settings.home / "certificates" / "server.crt")
+    renew = f"renew it with: protofed deploy renew {settings.home}"
+    if left < 0:
+        raise ConfigError(f"the server's certificate has expired; {renew}")
+    if left < WARN_DAYS:
+        say(f"warning: the server's certificate expires in {left} days; {renew}")
+
+
+def _forget_withdrawn_keys(settings: ServerSettings, home: Path) -> None:
+    """Flower keeps the keys that were registered once. If a client left server.toml, or has a new key, its
+    database is begun afresh: no run needs it once its server has stopped."""
+    listed = {name: _file(settings.home / "keys" / f"{name}.pub").read_bytes() for name in settings.clients}
+    markers = list(home.glob("registered-*"))
+    if any(listed.get(m.name.removeprefix("registered-")) != m.read_bytes() for m in markers):
+        for path in [*markers, *home.glob("state.db*")]:
+            path.unlink()
+
+
 def _register(settings: ServerSettings, home: Path) -> None:
     """Keys of an earlier start are in Flower's database already."""
     for name in settings.clients:
@@ -159,6 +184,7 @@ def _register(settings: ServerSettings, home: Path) -> None:
 
 
 def _submit(settings: ServerSettings, home: Path, out: Path, measure: str) -> None:
+    _note_traffic(out, {})
     (out / "status.json").unlink(missing_ok=True)
     values = node_config({"server": str(settings.home), "run": str(out), "measure": measure})
     values += f" owner={os.getpid()}"
@@ -167,18 +193,24 @@ def _submit(settings: ServerSettings, home: Path, out: Path, measure: str) -> No
 
 def _count_traffic(home: Path, out: Path) -> None:
     """Flower's own count of the bytes on the wire, for `protofed status`. A restarted run has several."""
-    status = read_status(out)
-    if status is None:
-        return
     try:
         listed = json.loads(call(["flwr", "list", CONNECTION, "--format", "json"], home, seconds=60))
         traffic = {str(run["run-id"]): run["network-traffic"] for run in listed["runs"]}
     except (EngineError, ValueError, KeyError, TypeError) as error:
         log.warning("Flower's count of the traffic is missing: %s", error)
         return
-    path = out / "traffic.json"
+    _note_traffic(out, traffic)
+
+
+def _note_traffic(out: Path, traffic: dict[str, Any]) -> None:
+    """Bring traffic.json up to date for all starts of this run; a server that was killed had counted
+    nothing, so its place is kept."""
+    status, path = read_status(out), out / "traffic.json"
     known = dict(read_json(path)) if path.exists() else {}
-    write_json(path, known | {run: traffic[run] for run in [status["flower_run"]] if run in traffic})
+    if status is not None:
+        known.setdefault(status["flower_run"], {"inbound-bytes": 0, "outbound-bytes": 0})
+    if known:
+        write_json(path, {run: traffic.get(run, count) for run, count in known.items()})
 
 
 def _watch(out: Path, link: Program, say: Say) -> None:

@@ -71,8 +71,8 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
     directory, agreement = _agreement(settings, out, roster)
     config = resolve(agreement.config)
     torch.set_num_threads(config.system.threads)
-    status.begin(settings.clients, config.rounds.rounds)
-    roster.agreement = agreement
+    roster.begin(agreement)
+    status.begin(roster.clients, config.rounds.rounds)
     config.transport.check_quorum(config.rounds.participants(len(agreement.members)))
     task, session = make_task(agreement), _session(out)
     data = Remote([member.train for member in agreement.members])

@@ -45,6 +45,7 @@ class ClientSettings:
     classes: list[str] = field(default_factory=list)  # names by own numbering; empty: as the data says
     insecure: bool = option(False, "no TLS and no key")
     state: str = option("state", "where this client's model and memory are kept")
+    keep_runs: int = option(3, "runs whose states are kept there; a new run removes older ones", low=1)
     home: Path = Path()
 
 

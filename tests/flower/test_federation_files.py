@@ -173,7 +173,7 @@ def test_roster_joins_agrees_and_refuses(tmp_path):
     refused = " ".join(str(n["refused"]) for n in news if "refused" in n)
     assert "its key is registered as 'two'" in refused
     assert "'who' is not in server.toml" in refused
-    roster.agreement = agree("run", resolve({}), members, [])
+    roster.begin(agree("run", resolve({}), members, []))
     assert roster.current() == {0: 5}
     assert (one.settings.home / "state" / "run" / "agreement.json").exists()
 

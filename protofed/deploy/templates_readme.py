@@ -1,0 +1,148 @@
+"""The README that `protofed deploy init` writes for the people who run the federation."""
+
+from __future__ import annotations
+
+README = """\
+# A federation: {names}
+
+One server ({host}, port {port}) and its clients. `protofed deploy init` made this directory; keep it
+where you administer the federation. What each host needs:
+
+| host | what to copy there | what must stay secret |
+|---|---|---|
+| server | `server/`, without `certificates/ca.key` | `server/certificates/server.key` |
+| client NAME | `clients/NAME/` | `clients/NAME/key` |
+
+## Install, on every host
+
+Python 3.11 or newer, and the same version of protofed everywhere (here: {version}):
+
+    python3 -m venv venv
+    . venv/bin/activate
+    pip install 'protofed[flower]'
+    protofed --version
+
+## Set up
+
+1. `server/recipe.toml`: method, rounds, local training, and `[transport]` (timeout, quorum, precision).
+2. `clients/NAME/client.toml`: model, data and class names of that client. Only the names of classes are
+   agreed: each client may have its own classes in its own numbering.
+3. Try all of it in one process, here, if the clients' data (or some in its place) is at hand:
+
+       protofed deploy rehearse . --out runs/rehearsal
+
+4. Copy, for example:
+
+       rsync -a --exclude ca.key server/ {host}:server/
+       rsync -a clients/{first}/ HOST:{first}/
+
+## Run
+
+At the server ({host}), in the directory that holds `server/`:
+
+    protofed server server --out runs/first{flag}
+
+At each client, in the directory that holds its own (here `{first}/`):
+
+    protofed client {first}{flag}
+
+The order does not matter. A client keeps trying until the server is there, and again after every loss of
+the connection; end it with Ctrl-C. The server waits `join_timeout` seconds (server.toml) for all clients,
+and ends with the last round. Each run needs a new `--out`; clients may stay connected for the next one.
+
+Watch, at the server:
+
+    protofed status runs/first
+    protofed watch runs/first --port 8000
+    protofed report runs/first
+
+(`watch` serves 127.0.0.1 only; from your desk: `ssh -L 8000:127.0.0.1:8000 {host}`.)
+
+If the server stops, by Ctrl-C or otherwise, the same command goes on after the last whole round, with
+clients as they are.
+
+`systemd/` has a unit for each side. They run as the user `protofed` in /etc/protofed, which holds `server/`,
+or the client's directory under the name `client/`; the server writes to /var/lib/protofed. Correct the path
+of the program, and for the server `--out`, which each run needs anew. Then, for example at the server:
+
+    useradd --system protofed
+    mkdir -p /var/lib/protofed
+    chown -R protofed /etc/protofed /var/lib/protofed
+    cp protofed-server.service /etc/systemd/system/
+    systemctl enable --now protofed-server
+
+A client keeps its model in `state/` beside client.toml, one directory for each run, with the states of the
+last two or three rounds. Only the last three runs (`keep_runs`) are kept: a new run removes older ones. Do
+not delete the directory of a run that is to go on.
+
+{security}
+## Add a client later
+
+Here, where this directory was made:
+
+    protofed deploy add . west
+
+Edit `clients/west/client.toml` and copy `clients/west/` to its host. Copy `server/server.toml` and
+`server/keys/west.pub` to the server. The client takes part from the next run on: a run that has begun keeps
+the clients it began with.
+
+## Remove a client
+
+Take its name out of `clients` in server.toml, here and at the server, and start the server again. From then
+on its key is refused, also by a run that goes on: that run counts it as missing, so its `min_clients` must
+be within reach of the others. What the client contributed so far remains in the prototypes and weights; to
+be rid of that too, start a new run.
+
+## When something is wrong
+
+| what you see | what to look at |
+|---|---|
+| server: waiting for NAME | `supernode.log` in the client's directory |
+| client: ended with code 1, again and again | is the server running, its port open to this host? |
+| refused: its key is registered as … | `name` in client.toml: this key was made for another name |
+| refused: … is not what it was | model, data or classes changed during a run: start a new one |
+| certificate verify failed | `server` in client.toml must name {host}, and `ca.crt` be from here |
+| the server app died | `superlink.log` in the run directory |
+"""
+
+SECURE = """\
+## Firewall
+
+Clients connect outwards to port {port} of the server (TCP, TLS). Nothing ever connects to a client. The
+port serves three interfaces, and the clients' keys protect one of them (`/v1/fleet`). They do **not**
+protect `/v1/control` and `/v1/runtime`: whoever reaches those and has `ca.crt` can submit code that runs on
+all machines of the federation. So open the port to the addresses of the clients alone, for example
+
+    ufw allow from CLIENT-ADDRESS to any port {port} proto tcp
+    ufw deny {port}/tcp
+
+Where the clients' hosts are not to be trusted with that either, put a reverse proxy in front that lets only
+paths under `/v1/fleet` through, and let the server itself `listen` on 127.0.0.1 (server.toml).
+
+## Certificates and keys
+
+- The server's certificate is for {host}, 127.0.0.1 and localhost, until **{server_ends}**.
+  `protofed server` warns in the last 30 days. Renew it here, where `ca.key` is:
+
+      protofed deploy renew .
+
+  Copy `server/certificates/server.crt` and `server.key` to the server, and start it again. Clients need
+  nothing new.
+- The CA (`ca.crt`) is valid until {ca_ends}. Then, or if others have seen `ca.key`, make a new federation.
+- `server/certificates/ca.key` signs certificates. Only `deploy renew` needs it: keep it off the server.
+- If others have seen a client's `key`, make a new pair. Copy `key` to the client, and `key.pub` to the server
+  as `server/keys/NAME.pub`; from its next start on the server refuses the old key:
+
+      rm clients/NAME/key clients/NAME/key.pub
+      ssh-keygen -t ecdsa -b 384 -N '' -C '' -f clients/NAME/key
+
+"""
+
+INSECURE = """\
+## No security
+
+This federation was made with `--insecure`: no TLS, no keys. Anybody on the network can read, change and
+send messages, and submit code to all machines. Use it on one machine or in a closed network only, and open
+port {port} to nobody else.
+
+"""
