@@ -22,17 +22,20 @@ from protofed.flower.packet import Exchanged, Packet
 from protofed.flower.respond import Desk, respond
 from protofed.flower.vault import Vault
 
-Misbehave = Callable[[int, Packet, Packet], Packet]
+Misbehave = Callable[[int, Packet, Packet], Packet | list[Packet]]
+NUMBER = 4  # bytes in front of every message: its number, which the reply repeats, as Flower's replies do
 
 
 class ProcessLink:
-    """`misbehave(client, asked, reply)` runs in the client: it may change the reply, raise, hang or die."""
+    """`misbehave(client, asked, reply)` runs in the client: it may change the reply, send several, raise,
+    hang or die."""
 
     def __init__(self, experiment: Experiment, root: Path, misbehave: Misbehave, name: str = "test"):
         self.arguments = (experiment.task, experiment.federation.data, root, misbehave, name)
         self.clients = range(experiment.task.clients)
         self.processes = {}
         self.pipes = {}
+        self.number = 0
         for client in self.clients:
             self.start(client)
 
@@ -45,9 +48,11 @@ class ProcessLink:
 
     def exchange(self, packets: Mapping[int, Packet], timeout: float) -> Exchanged:
         waiting, replies, failures = {}, {}, {}
+        self.number += 1
+        number = self.number.to_bytes(NUMBER)
         for client, packet in packets.items():
             try:
-                self.pipes[client].send_bytes(to_bytes(packet))
+                self.pipes[client].send_bytes(number + to_bytes(packet))
                 waiting[self.pipes[client]] = client
             except OSError:
                 failures[client] = f"client {client}: not connected"
@@ -56,7 +61,11 @@ class ProcessLink:
             for pipe in wait(list(waiting), timeout=0.1):
                 client = waiting.pop(pipe)
                 try:
-                    replies[client] = from_bytes(pipe.recv_bytes())
+                    message = pipe.recv_bytes()
+                    if message[:NUMBER] != number:  # answers something that nobody waits for any more
+                        waiting[pipe] = client
+                    else:
+                        replies[client] = from_bytes(message[NUMBER:])
                 except (EOFError, OSError):
                     failures[client] = f"client {client}: its process died"
                 except MessageError as error:
@@ -83,9 +92,12 @@ def _serve(client, address, task, data, root, misbehave, name) -> None:
     pipe = Client(address)
     while True:
         try:
-            asked = from_bytes(pipe.recv_bytes())
+            message = pipe.recv_bytes()
         except EOFError:
             os._exit(0)
+        number, asked = message[:NUMBER], from_bytes(message[NUMBER:])
         vault = Vault(root, name, str(client))
         desk = Desk(task, client, lambda: data.train(client), lambda: data.test(client), vault)
-        pipe.send_bytes(to_bytes(misbehave(client, asked, respond(desk, asked))))
+        replies = misbehave(client, asked, respond(desk, asked))
+        for reply in replies if isinstance(replies, list) else [replies]:
+            pipe.send_bytes(number + to_bytes(reply))
