@@ -21,7 +21,7 @@ test-all: .venv/dev-ready
 
 # The documentation site, in site/. Broken links and anchors are errors.
 docs: .venv/dev-ready
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lint: .venv/dev-ready
 	$(BIN)/ruff check .

@@ -23,7 +23,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", r"\|")
+    """A bar would end the cell, but for one between backquotes."""
+    parts = re.split(r"(`[^`]*`)", " ".join(text.split()))
+    parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+    return "".join(parts)
 
 
 def code(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from protofed.core.record import Record
 
 from .example_round import CLIENTS, Seen, Sent
+from .formulas import with_symbols
 from .markdown import code, table
 
 ARROWS = {"down": "↓ server to client", "up": "↑ client to server"}
@@ -23,7 +24,7 @@ def messages_section(seen: Seen) -> str:
     if not rows:
         return "Nothing is sent.\n"
     parts = [table(["direction", "field", "payload", "in the example"], rows, right=[3])]
-    parts += [f"{code(kind.__name__)}: {text}" for kind, text in _kinds(seen).items() if text]
+    parts += [f"{code(kind.__name__)}: {with_symbols(text)}" for kind, text in _kinds(seen).items() if text]
     return "\n\n".join(parts) + "\n"
 
 

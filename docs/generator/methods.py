@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from protofed.core.algorithm import Algorithm, Needs, Preset, methods
 
 from .example_round import CLIENTS, ROUNDS, Seen, command
+from .formulas import with_formulas, with_symbols
 from .markdown import code, module_text, options_table, prose, shown_value, source_file, table
 from .messages import count, messages_section
 
@@ -56,12 +57,12 @@ def method_page(name: str, seen: Seen) -> str:
     sections = [
         f"# {parts.title}\n\n{parts.idea}",
         _facts(cls, parts),
-        f"## How it works\n\n{prose(parts.how)}" if parts.how else "",
+        f"## How it works\n\n{with_symbols(with_formulas(prose(parts.how)))}" if parts.how else "",
         f"## What is sent\n\n{messages_section(seen)}\n{_example(name, seen)}",
         f"## Needs\n\n{_needs(cls().needs)}",
         f"## Options\n\n{_options(cls)}",
         f"## Presets\n\n{_presets(cls)}",
-        f"## Departures and choices\n\n{prose(parts.departures)}" if parts.departures else "",
+        f"## Departures and choices\n\n{with_symbols(prose(parts.departures))}" if parts.departures else "",
     ]
     return "\n\n".join(filter(None, sections)) + "\n"
 

@@ -14,7 +14,8 @@ outcomes are under [results](../results/index.md).
 
 ```sh
 protofed reproduce
-protofed reproduce fp-t2 --columns "stdev 2" --methods FedProto FedAvg --seeds 1 --budget 20m
+protofed reproduce fp-t2 --columns "stdev 2" --methods FedProto FedAvg \\
+    --seeds 1 --budget 20m
 ```
 
 A difference within the tolerance counts as agreement. Where data, network, rounds or a setting differ from

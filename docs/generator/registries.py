@@ -13,8 +13,8 @@ from .markdown import code, module_text, options_table, prose, source_file, tabl
 
 DATA = """# Data sets
 
-`--data NAME`, or `--data NAME:option=value,option=value`. `protofed list data` prints the names. All but
-`digits`, `synthetic` and your own files are read from the folder that the environment variable
+`--data NAME`, or `--data NAME:option=value,option=value`. `protofed list data` prints the names. `digits`
+and `synthetic` need no file. The papers' sets are read from the folder that the environment variable
 `PROTOFED_DATA` names. See also [your own data](../own/data.md) and [data and partitions](../data.md).
 
 """
@@ -36,13 +36,13 @@ MODELS = """# Models
 | --- | --- |
 | `small_cnn` | all clients have this one |
 | `small_cnn:width=8` | with options |
-| `small_cnn:width=8\\|small_cnn\\|mlp` | client i gets member i mod 3 |
-| `small_cnn\\|mlp@blocks` | the first half of the clients the first member, the rest the second |
-| `small_cnn\\|mlp@0,1,1` | one member number for each client |
+| `small_cnn:width=8|small_cnn|mlp` | client i gets member i mod 3 |
+| `small_cnn|mlp@blocks` | the first half of the clients the first member, the rest the second |
+| `small_cnn|mlp@0,1,1` | one member number for each client |
 | `htfe8`, `htfe8:dim=256` | a named group, with options for all its members |
 
 `protofed list models` prints parameters and multiply-adds of each. A network of your own:
-[your own model](../own/model.md).
+[your own model](../own/model.md). At the end of this page stand the [groups](#groups) that papers use.
 
 """
 
@@ -61,7 +61,7 @@ def models_page() -> str:
     rule = (
         "Rule `mod`: client i gets member i mod the number of members; `blocks`: neighbours get the same.\n\n"
     )
-    return f"{MODELS}## Groups\n\n{rule}{groups}\n{_entries(families)}"
+    return f"{MODELS}{_entries(families)}\n## Groups\n\n{rule}{groups}"
 
 
 def _members(members: tuple[str, ...]) -> str:
@@ -69,10 +69,12 @@ def _members(members: tuple[str, ...]) -> str:
 
 
 def _entries(registry: Registry[Any]) -> str:
-    return "\n".join(_entry(registry, name) for name in registry)
+    """A table of all, then a section for each."""
+    rows = [[f"[{name}](#{name})", registry.summary(name)] for name in registry]
+    sections = [_entry(registry[name], name) for name in registry]
+    return "\n".join([table(["name", "what it is"], rows), *sections])
 
 
-def _entry(registry: Registry[Any], name: str) -> str:
-    cls = registry[name]
-    parts = [f"## {name}", registry.summary(name), prose(module_text(cls)), options_table(cls)]
+def _entry(cls: type, name: str) -> str:
+    parts = [f"## {name}", prose(module_text(cls)), options_table(cls)]
     return "\n\n".join(filter(None, parts)) + f"\n\nSource: {code(source_file(cls))}\n"

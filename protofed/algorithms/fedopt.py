@@ -4,10 +4,11 @@ Reddi et al., "Adaptive Federated Optimization", ICLR 2021, arxiv.org/abs/2003.0
 
 Clients train by cross-entropy. With Δ the average of their changes (Algorithm 2), elementwise, from v = τ²:
 
-    server  m ← β1·m + (1−β1)·Δ,   w ← w + η · m / (√v + τ),   and v by the rule of
-            Adagrad  v + Δ²
-            Adam     β2·v + (1−β2)·Δ²
-            Yogi     v − (1−β2)·Δ² · sign(v − Δ²)
+    client  L = CE
+    server  m ← β1·m + (1−β1)·Δ,   w ← w + η · m / (√v + τ)
+            v ← v + Δ²  for Adagrad
+            v ← β2·v + (1−β2)·Δ²  for Adam
+            v ← v − (1−β2)·Δ² · sign(v − Δ²)  for Yogi
 
 Departures: the average is weighted by sample counts, as in the paper's experiments; Algorithm 2 prints the
 plain one (`weighting=uniform`). η must be tuned; the default is ours. Buffers (BatchNorm statistics) are

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from generator.commands import commands_page
 from generator.example_round import command, play
+from generator.formulas import scripts, with_formulas, with_symbols
 from generator.markdown import module_text, prose, table
 from generator.messages import messages_section, parts_of, sends_prototypes, sent_parts
 from generator.methods import method_page, method_parts, read_parts
@@ -94,8 +95,18 @@ def test_parts_of_a_docstring() -> None:
     assert parts.departures == "- none."
 
 
+def test_formulas() -> None:
+    """Side, formula with scripts, number; a script within a script; code and long names stay."""
+    text = "As here:\n\n    client  L = Σ_j e^{s_j/τ}  (Eq. 1)\n            two\n\nEnd"
+    row = "<span>client</span><span>L = Σ<sub>j</sub> e<sup>s<sub>j</sub>/τ</sup></span><span>Eq. 1</span>"
+    row += "<span></span><span>two</span><span></span>"
+    assert with_formulas(text) == f'As here:\n\n<div class="formulas">{row}</div>\n\nEnd'
+    assert with_symbols("w_k, `w_k`, proto_pass") == "w<sub>k</sub>, `w_k`, proto_pass"
+    assert scripts("a < b") == "a &lt; b"
+
+
 def test_markdown() -> None:
     assert prose("Two:\n- a\n- b") == "Two:\n\n- a\n- b"
-    assert table(["a"], [["x|y"]]) == "| a |\n| --- |\n| x\\|y |\n"
+    assert table(["a"], [["x|y `p|q`"]]) == "| a |\n| --- |\n| x\\|y `p|q` |\n"
     assert parts_of(["model.base.w", "model.head.w", "aux.base.w"]) == ["model", "aux"]
     assert module_text(methods["fedavg"]).startswith("FedAvg: ")
