@@ -22,6 +22,7 @@ from ..runs.files import read_json
 
 TIMEOUT = 300.0
 ROUNDS, DEPLOYED_ROUNDS = 5, 3
+SEPARATOR = " upload "  # between payload and precision, in the configuration of Flower's run
 
 
 def payloads() -> dict[str, Tree]:
@@ -30,6 +31,11 @@ def payloads() -> dict[str, Tree]:
     prototypes["n"] = torch.full((10,), 100)
     weights = {f"weights/{i}": torch.randn(1000, 100, generator=generator) for i in range(10)}
     return {"10 x 512 prototypes": prototypes, "1 M weights": weights}
+
+
+def kinds() -> list[tuple[str, str]]:
+    """(payload, precision of the upload) of all lines."""
+    return [(payload, upload) for payload in payloads() for upload in ("full", "fp16", "int8")]
 
 
 def echo_round(link: Link, clients: int, rounds: int, payload: str, upload: str) -> dict[str, Any]:
@@ -59,14 +65,13 @@ def on_simulation(clients: int, rounds: int) -> list[dict[str, Any]]:
     runtime = Runtime(clients)
     try:
         link = GridLink(runtime.grid(), runtime.ids)
-        kinds = [(payload, upload) for payload in payloads() for upload in ("full", "fp16", "int8")]
-        return [echo_round(link, clients, rounds, *kind) for kind in kinds]
+        return [echo_round(link, clients, rounds, *kind) for kind in kinds()]
     finally:
         runtime.close()
 
 
 def on_deployment(clients: int, say: Any) -> list[dict[str, Any]]:
-    """Over Flower's own programs on 127.0.0.1, with TLS and keys: one run per payload, so that Flower's
+    """Over Flower's own programs on 127.0.0.1, with TLS and keys: one run per line, so that Flower's
     count of the traffic tells them apart."""
     from .init import init
     from .processes import free_port
@@ -78,7 +83,7 @@ def on_deployment(clients: int, say: Any) -> list[dict[str, Any]]:
         command = [sys.executable, "-m", "protofed.cli.main", "client"]
         nodes = [subprocess.Popen([*command, str(home)], stderr=subprocess.DEVNULL) for home in homes]
         try:
-            return [_deployed(root, f"run{n}", payload, clients, say) for n, payload in enumerate(payloads())]
+            return [_deployed(root, f"run{n}", kind, clients, say) for n, kind in enumerate(kinds())]
         finally:
             for node in nodes:
                 node.terminate()
@@ -86,11 +91,12 @@ def on_deployment(clients: int, say: Any) -> list[dict[str, Any]]:
                 node.wait()
 
 
-def _deployed(root: Path, run: str, payload: str, clients: int, say: Any) -> dict[str, Any]:
+def _deployed(root: Path, run: str, kind: tuple[str, str], clients: int, say: Any) -> dict[str, Any]:
     from .serve import run_server
     from .status import wire_bytes
 
-    run_server(root / "federation" / "server", root / run, False, say, payload)
+    say(f"{kind[0]}, upload {kind[1]}")
+    run_server(root / "federation" / "server", root / run, False, say, SEPARATOR.join(kind))
     counted, messages = wire_bytes(root / run), clients * (DEPLOYED_ROUNDS + 1)
     wire = {f"wire_{way}": counted[way] // messages for way in ("up", "down")}
     return {**read_json(root / run / "measured.json"), **wire}

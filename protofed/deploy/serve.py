@@ -70,7 +70,10 @@ def run_client(folder: Path, insecure: bool, say: Say, once: bool = False) -> No
             node.stop()
         if once:
             raise EngineError(f"flower-supernode ended with code {code}: {node.tail()}")
-        say(f"client {settings.name}: Flower's program ended with code {code}; again in {PAUSE_SECONDS} s")
+        say(
+            f"client {settings.name}: not connected (code {code}): the server is not there yet, its port is "
+            f"closed, or it does not know this key; see {node.log}; again in {PAUSE_SECONDS} s"
+        )
         time.sleep(PAUSE_SECONDS)
 
 

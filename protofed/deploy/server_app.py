@@ -26,7 +26,7 @@ from ..flower.link import GridLink
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_atomic, write_json
 from .agreement import Agreement, Member, agree, make_task
-from .measure import DEPLOYED_ROUNDS, echo_round
+from .measure import DEPLOYED_ROUNDS, SEPARATOR, echo_round
 from .roster import Roster
 from .settings import ServerSettings, read_server
 from .status import StatusFile, alive
@@ -94,12 +94,13 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
     experiments.carry_out(experiment, directory, status.round)
 
 
-def _measure(grid: Any, settings: ServerSettings, out: Path, status: StatusFile, payload: str) -> None:
+def _measure(grid: Any, settings: ServerSettings, out: Path, status: StatusFile, kind: str) -> None:
     """Echo rounds instead of training: see measure.py."""
     roster = Roster(grid, settings.clients, not settings.insecure, status.roster)
     roster.wait(settings.join_timeout)
     link, clients = GridLink(grid, roster.current), len(settings.clients)
-    write_json(out / "measured.json", echo_round(link, clients, DEPLOYED_ROUNDS, payload, "full"))
+    payload, upload = kind.split(SEPARATOR)
+    write_json(out / "measured.json", echo_round(link, clients, DEPLOYED_ROUNDS, payload, upload))
     status.end("finished")
 
 

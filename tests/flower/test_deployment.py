@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 from urllib.request import urlopen
 
+import psutil
 import pytest
 
 from protofed.deploy.status import alive, read_status
@@ -78,10 +80,21 @@ def wait_until_dead(run):
         time.sleep(0.2)
 
 
+def left_behind(folder):
+    """Processes that were started for this folder and are still there."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = " ".join(process.info["cmdline"] or [])
+        if str(folder) in words and process.pid != os.getpid():
+            found.append(words)
+    return found
+
+
 def test_example(tmp_path):
     """The script ends with 0 only if the prototypes equal those of the same federation in one process."""
     done = subprocess.run([sys.executable, str(PATH), str(tmp_path)], timeout=60 * MINUTES, check=False)
     assert done.returncode == 0
+    assert left_behind(tmp_path) == []
     summary = RunDir.open(tmp_path / "run").summary
     assert summary["rounds"] == 3
     assert summary["last"]["clf"]["mean"] > 80
@@ -133,3 +146,40 @@ def test_client_dies_and_comes_back(example, started, tmp_path):
 def failures(run, client):
     status = read_status(run) or {"clients": {}}
     return status["clients"].get(client, {}).get("failures", 0)
+
+
+def test_clients_come_and_go(example, started, tmp_path):
+    """South leaves server.toml after the first run: Flower refuses its key. West comes, and the server's
+    certificate is renewed: the clients that stay are in the third run with the files they had."""
+    federation = tmp_path / "federation"
+    example.write_federation(federation, rounds=1)
+    homes = federation / "clients"
+    for name in example.SITES:
+        started("client", str(homes / name))
+
+    def run(name):
+        server = started("server", str(federation / "server"), "--out", str(tmp_path / name))
+        assert server.wait(timeout=60 * MINUTES) == 0
+        return sorted(read_status(tmp_path / name)["clients"])
+
+    assert run("first") == ["east", "north", "south"]
+    toml = federation / "server" / "server.toml"
+    toml.write_text(toml.read_text().replace(', "south"', ""))
+    log = homes / "south" / "supernode.log"
+    before = len(log.read_text())
+    assert run("second") == ["east", "north"]
+    assert "Failed to activate SuperNode" in log.read_text()[before:]
+    example.protofed("deploy", "add", str(federation), "west")
+    example.protofed("deploy", "renew", str(federation))
+    move_in(homes / "south", homes / "west")
+    started("client", str(homes / "west"))
+    assert run("third") == ["east", "north", "west"]
+
+
+def move_in(old, new):
+    """The data, model and classes of one client for another."""
+    shutil.copy(old / "data.npz", new / "data.npz")
+    own = ("model", "data", "classes")
+    lines = [line for line in (new / "client.toml").read_text().splitlines() if not line.startswith(own)]
+    lines += [line for line in (old / "client.toml").read_text().splitlines() if line.startswith(own)]
+    (new / "client.toml").write_text("\n".join(lines) + "\n")

@@ -2,9 +2,11 @@
 
 import dataclasses
 import json
+import re
 import ssl
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from fake_grid import FakeGrid
 
+import protofed
 from protofed.cli.main import main
 from protofed.config import resolve
 from protofed.core.errors import ConfigError, EngineError
@@ -190,6 +193,18 @@ def test_a_client_without_the_agreement_says_so(tmp_path):
     assert "no agreement of run unknown" in reply.meta["error"]
     reply = answer(site.settings, Packet({"kind": "train", "experiment": "../.."}, {}))
     assert "no name of a run" in reply.meta["error"]
+
+
+def test_nothing_that_travels_is_pickled():
+    """Only the simulation pickles, for processes of its own machine."""
+    package = Path(protofed.__file__).parent
+    files = [path for part in ("flower", "deploy") for path in (package / part).glob("*.py")]
+    found = [
+        path.name
+        for path in files
+        if re.search(r"\b(cloud)?pickle\.|(?<!safetensors\.)torch\.load", path.read_text())
+    ]
+    assert found == ["simulation.py"]
 
 
 def test_package_imports_without_flower():
