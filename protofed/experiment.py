@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from . import algorithms as _registers_all_methods  # noqa: F401
+from .client_weights import weights_of_round
 from .config import Config, Train, resolve
 from .core.algorithm import Algorithm, Needs
 from .core.data import ClientData, LocalData
@@ -69,6 +70,7 @@ class Experiment:
         records = []
         while self.federation.round < last:
             record = self.federation.play()
+            record |= weights_of_round(self.federation, record["failed"])
             due = record["round"] % system.eval_every == 0 or record["round"] == last
             if due:
                 record |= self._test(run, record["round"])

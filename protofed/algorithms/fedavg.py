@@ -15,6 +15,7 @@ BatchNorm statistics private, as some reference code does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -75,8 +76,16 @@ class FedAvg(Algorithm):
     def aggregate(self, state: Weights, replies: Replies, turn: Turn) -> Weights:
         average = Average()
         for reply in replies:
-            average.add(reply.up.weights, reply.n if self.weighting == "samples" else 1, reply.client)
+            average.add(reply.up.weights, self._weight(reply.n), reply.client)
         return Weights(average.result())
+
+    def _weight(self, samples: int) -> int:
+        return samples if self.weighting == "samples" else 1
+
+    def client_weights(self, state: Weights, samples: Mapping[int, int]) -> dict[int, float]:
+        """Shares of the round's participants in the average."""
+        total = max(1, sum(map(self._weight, samples.values())))
+        return {client: self._weight(n) / total for client, n in samples.items()}
 
     # client
 

@@ -168,6 +168,10 @@ class FedProtoMargin(Algorithm):
         chosen = {"apm_only": [remote], "lpm_only": [local]}.get(self.attention, [local, remote])
         return torch.stack([attention_weights(margins.sum(1)) for margins in chosen]).mean(0)
 
+    def client_weights(self, state: Aggregate, samples: Mapping[int, int]) -> dict[int, float]:
+        """a^t[k] of the last round."""
+        return dict(zip(state.clients.tolist(), state.attention.tolist(), strict=True))
+
     def _margin(self, one: Tensor, two: Tensor, shared: Tensor) -> Tensor:
         """μ (Eq. 7), or ∓d⁺ for dplus_only: [..., C]."""
         if self.attention != "dplus_only":

@@ -5,7 +5,8 @@ is imported only when asked for; where it cannot be had, the report says why and
 
     {"made": …, "version": …, "modes": {mode: one line}, "runs": [run, …]}
     run: name, path, title, method, state, planned, config, modes, main, rounds, tests, clients, results,
-         notes; with the inside also split, space, margins, attention
+         notes; if the method tells clients' weights, average; with the inside also split, space,
+         margins, attention
 
 Accuracies are in percent. What was not measured is None.
 """
@@ -28,6 +29,7 @@ from .modes import explain
 
 STATS = ("mean", "std", "worst", "worst10", "pooled")
 POINTS = 400  # test samples in an embedding
+MOST_WEIGHTS = 20_000  # clients' weights that a page holds; of longer runs some rounds are left out
 
 
 def collect(
@@ -67,6 +69,7 @@ def read_run(directory: RunDir) -> dict[str, Any]:
     tests = [{**line, "acc": _scores(line)} for line in lines if line.get("acc")]
     modes = _modes(config, list(tests[-1]["acc"]) if tests else [])
     planned = int(config["rounds"]["rounds"])
+    average = _average(lines)
     return {
         "path": str(directory.path),
         "title": f"{config['method']} ({config['preset']}) on {config['data']}, {config['partition']}, "
@@ -82,6 +85,7 @@ def read_run(directory: RunDir) -> dict[str, Any]:
         "clients": _clients(directory),
         "results": {mode: _result(tests, mode) for mode in modes},
         "notes": [],
+        **({"average": average} if average["round"] else {}),
     }
 
 
@@ -135,6 +139,17 @@ def _rounds(lines: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
         columns[f"{way}_params"] = [line[way]["params"] for line in lines]
         columns[f"{way}_wire"] = [line["wire"][way] if "wire" in line else None for line in lines]
     return columns
+
+
+def _average(lines: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Weights of each round's participants in the average; of a long run evenly chosen rounds."""
+    told = [line for line in lines if line.get("average", {}).get("weights")]
+    total = sum(len(line["average"]["weights"]) for line in told)
+    shown = told[:: max(1, -(-total // MOST_WEIGHTS))]
+    return {
+        "round": [line["round"] for line in shown],
+        "weights": [line["average"]["weights"] for line in shown],
+    }
 
 
 def _tests(

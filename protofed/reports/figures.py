@@ -16,6 +16,7 @@ from . import figures_inside
 from .paper_style import COLUMN, DASHES, MARKERS, RUNS, STYLE, Axes, Figure, import_matplotlib, new_figure
 
 MEAN = {"marker": "D", "markersize": 3.5, "markerfacecolor": "black", "markeredgecolor": "white"}
+BINS = 25  # of a histogram
 Report = dict[str, Any]
 Run = dict[str, Any]
 
@@ -49,6 +50,9 @@ def draw_figures(report: Report) -> Iterator[tuple[str, Figure]]:
             yield "accuracy-bytes", _curves(tested, "bytes")
         yield "clients", _clients(tested)
     if any(run["rounds"]["round"] for run in report["runs"]):
+        told = [run for run in report["runs"] if "average" in run]
+        if told:
+            yield "weights", _weights(told)
         yield "communication", _bars(report["runs"], _sent, "bytes sent (MB)")
         yield "time", _bars(report["runs"], _time, "time (s)")
     splits: list[Any] = []
@@ -115,6 +119,22 @@ def _clients(runs: Sequence[Run]) -> Figure:
     axes.set_yticks(range(1, len(labelled) + 1), [label for _, _, label in labelled])
     axes.invert_yaxis()
     axes.set_xlabel("test accuracy of a client (%)")
+    return figure
+
+
+def _weights(runs: Sequence[Run]) -> Figure:
+    """Histogram of the clients' weights in all rounds (ProtoMargin, Fig. S2)."""
+    figure = new_figure(COLUMN, 2.2)
+    axes = figure.add_subplot()
+    found = [[weight for of_round in run["average"]["weights"] for weight in of_round] for run in runs]
+    top = max(weight for values in found for weight in values)
+    for i, (run, values) in enumerate(zip(runs, found)):
+        look = {"color": RUNS[i % len(RUNS)], "linestyle": DASHES[i % len(DASHES)]}
+        share = [100 / len(values)] * len(values)
+        axes.hist(values, BINS, range=(0, top), weights=share, histtype="step", label=run["name"], **look)
+    axes.set_xlabel("weight of a client in the average")
+    axes.set_ylabel("share of the weights (%)")
+    axes.legend(loc="best")
     return figure
 
 

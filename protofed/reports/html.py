@@ -15,7 +15,7 @@ from typing import Any
 from ..core.errors import RunError
 
 DRAWING = ("svg.js", "frame.js", "lines.js", "bars.js", "points.js")
-SECTIONS = ("runs.js", "results.js", "accuracy.js", "clients.js", "models.js", "cost.js")
+SECTIONS = ("runs.js", "results.js", "accuracy.js", "clients.js", "models.js", "weights.js", "cost.js")
 SCRIPTS = (*DRAWING, *SECTIONS, "main.js")
 
 

@@ -79,6 +79,22 @@ def test_attention_sums_to_one_and_names_its_clients(report: dict[str, Any]) -> 
     assert "attention" not in report["runs"][0]
 
 
+def test_weights_of_all_rounds_are_those_of_the_metrics(runs: list[Path], report: dict[str, Any]) -> None:
+    """Of the last round the same as the server's state holds; methods without an average have none."""
+    average, attention = report["runs"][2]["average"], report["runs"][2]["attention"]
+    lines = RunDir.open(runs[2]).lines("metrics.jsonl")
+    assert average["round"] == [1, 2, 3]
+    assert average["weights"] == [line["average"]["weights"] for line in lines]
+    assert average["weights"][-1] == pytest.approx(attention["weights"], abs=1e-6)
+    assert "average" not in report["runs"][0]
+
+
+def test_of_many_weights_some_rounds_are_shown(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three rounds of 4 weights are 12: with room for 8, every second round."""
+    monkeypatch.setattr("protofed.reports.collect.MOST_WEIGHTS", 8)
+    assert collect(runs[2:], inside=False)["runs"][0]["average"]["round"] == [1, 3]
+
+
 def test_runs_of_one_method_are_told_apart_by_their_folders(runs: list[Path], tmp_path: Path) -> None:
     shutil.copytree(runs[0], tmp_path / "other")
     assert [run["name"] for run in collect([runs[0], tmp_path / "other"], inside=False)["runs"]] == [

@@ -19,9 +19,9 @@ STARTS = {"svg": b"<?xml", "pdf": b"%PDF"}
 
 
 def test_all_figures_of_several_runs(report: dict[str, Any]) -> None:
-    """The split is the same for all runs and drawn once; only fedproto_margin has attention."""
+    """The split is the same for all runs and drawn once; only fedproto_margin has weights."""
     names = [name for name, _ in draw_figures(report)]
-    assert sorted(names) == sorted(SHARED | MODELS | {"attention-fedproto_margin"})
+    assert sorted(names) == sorted(SHARED | MODELS | {"attention-fedproto_margin", "weights"})
 
 
 def test_figures_are_written_in_the_formats_asked_for(report: dict[str, Any], tmp_path: Path) -> None:

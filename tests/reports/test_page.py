@@ -17,6 +17,7 @@ from protofed.reports.collect import collect
 from protofed.reports.html import render, write_page
 
 ACCURACY = {"rounds", "bytes", "worst10", "loss", "spread", "worst"}
+WEIGHTS = {"attention", "weights-histogram", "weights-rounds"}
 
 
 def data_of(page: str) -> dict[str, Any]:
@@ -53,9 +54,9 @@ def test_several_runs_are_drawn_without_error(report: dict[str, Any], tmp_path: 
     assert seen.console == []
     assert seen.errors == ""
     drawn = Counter(name for name, _ in seen.charts)
-    # t-SNE and margins for each of three runs, attention for fedproto_margin, one split for all
+    # t-SNE and margins for each of three runs, weights for fedproto_margin, one split for all
     assert drawn == {
-        **dict.fromkeys([*ACCURACY, "split", "sent", "time", "attention"], 1),
+        **dict.fromkeys([*ACCURACY, "split", "sent", "time", *WEIGHTS], 1),
         "space": 3,
         "margins": 3,
     }

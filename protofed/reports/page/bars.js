@@ -1,4 +1,4 @@
-// Bars: grouped and upright (per class, per client), stacked and lying (per run).
+// Bars: grouped and upright (per class, per client), stacked and lying (per run), histograms.
 
 // groups: names on the x axis; bars: [{label, colour, values, opacity}]; lines: [{label, value}]
 function groupedBars(name, label, groups, bars, { xName, yName, format, marks = [], level = null }) {
@@ -109,6 +109,38 @@ function stackedBars(name, label, rows, { xName, format }) {
         from += part.value;
       });
     });
+    return picture;
+  });
+}
+
+// series: [{label, colour, dash, values}] over bins of equal width from 0 on, laid over each other.
+function histogram(name, label, series, binWidth, { xName, yName }) {
+  return drawing(name, label, (width) => {
+    const bins = series[0].values.length;
+    const { picture, across, up, box } = axes({
+      width,
+      height: Math.max(230, Math.min(320, width * 0.62)),
+      x: { limits: [0, bins * binWidth], name: xName },
+      y: { limits: [0, around(series.flatMap((one) => one.values), 0)[1]], name: yName },
+    });
+    for (const one of series) {
+      one.values.forEach((value, bin) => {
+        if (!value) return;
+        const [left, right] = [across(bin * binWidth), across((bin + 1) * binWidth)];
+        const place = { x: left, y: up(value), width: right - left, height: box.bottom - up(value) };
+        const range = `${fixed(bin * binWidth, 4)} to ${fixed((bin + 1) * binWidth, 4)}`;
+        const style = `fill:${one.colour}`;
+        const text = `${one.label}\n${range}: ${percent(value, 1)}`;
+        picture.append(mark(svg("rect", { ...place, style, opacity: 0.35 }), text));
+      });
+      const steps = one.values.flatMap((value, bin) => [
+        `${across(bin * binWidth)} ${up(value)}`,
+        `${across((bin + 1) * binWidth)} ${up(value)}`,
+      ]);
+      const style = `stroke:${one.colour}`;
+      const outline = { d: `M${steps.join("L")}`, style, fill: "none", "stroke-width": 1.6 };
+      picture.append(svg("path", { ...outline, "stroke-dasharray": one.dash }));
+    }
     return picture;
   });
 }

@@ -57,6 +57,7 @@ function drawPage(report, state = "") {
     dataSection,
     embeddingsSection,
     prototypesSection,
+    weightsSection,
     costSection,
     settingsSection,
   ];

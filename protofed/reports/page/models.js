@@ -1,4 +1,4 @@
-// What is seen in the models: embeddings, prototype margins, attention.
+// What is seen in the models: embeddings, prototype margins.
 
 // Panels side by side; one with `many` bars has the whole row.
 function panels(runs, draw, many = () => false) {
@@ -56,11 +56,7 @@ const short = (value) => plain(Number(value.toPrecision(3)));
 
 function prototypesSection(report) {
   const margins = visible(report).filter(({ run }) => run.margins);
-  const attention = visible(report).filter(({ run }) => run.attention);
-  const cards = [];
-  if (margins.length) cards.push(marginCard(margins));
-  if (attention.length) cards.push(attentionCard(attention));
-  return cards.length ? section("prototypes", "Prototypes", cards) : [];
+  return margins.length ? section("prototypes", "Prototypes", [marginCard(margins)]) : [];
 }
 
 function marginCard(runs) {
@@ -88,28 +84,4 @@ function marginCard(runs) {
   ]);
   const drawn = panels(runs, draw, ({ run }) => run.margins.classes.length > 20);
   return card("margin", "Prototype margins", text, [keys, drawn], rows, true);
-}
-
-function attentionCard(runs) {
-  const draw = ({ run, i }) => {
-    const { clients, weights, shares } = run.attention;
-    const bars = [{ label: "weight", colour: colourOfRun(i), opacity: 0.75, values: weights }];
-    const marks = [{ label: "share of the samples", colour: "var(--ink)", kind: "diamond", values: shares }];
-    const level = { value: 1 / clients.length, label: "equal weights" };
-    const names = { xName: "client", yName: "weight in the average", format: short };
-    const label = `weights of the clients of ${run.name}`;
-    return groupedBars("attention", label, clients.map(String), bars, { ...names, marks, level });
-  };
-  const row = ({ name, attention: { clients, weights, shares } }) =>
-    clients.map((client, n) => [name, client, fixed(weights[n], 4), fixed(shares[n], 4)]);
-  const rows = () => [
-    ["run", "client", "weight", "share of the samples"],
-    runs.flatMap(({ run }) => row(run)),
-  ];
-  const keys = legend([
-    { label: "weight", swatch: key("var(--soft)", 0.75) },
-    { label: "share of the samples (FedAvg's weight)", swatch: key("var(--ink)", 1, "diamond") },
-  ]);
-  const text = "Weight of each participant of the last round in the average.";
-  return card("weights", "Attention", text, [keys, panels(runs, draw)], rows, true);
 }
