@@ -58,7 +58,7 @@ def _shapes(task: Task, group: int) -> dict[str, tuple[int, ...]]:
 
 
 def _whole(name: str) -> str:
-    """ "factors/aux.head.weight/u", a factor of a tensor → "factors/aux.head.weight"."""
+    """The tensor that a factor belongs to: "factors/aux.head.weight/u" → "factors/aux.head.weight"."""
     return "/".join(name.split("/")[:2])
 
 
