@@ -4,6 +4,9 @@ The newcomer has any architecture whose embedding has the run's size, a fresh (o
 its own samples. It downloads the run's global knowledge, minimises the method's own loss for some
 epochs, and is tested. Beside it, the same start is trained alone on the same batches: the gain is what
 the federation gave.
+
+Where the method sends weights too (FPL, FedPLVM, FedPLCC, FedProc), a newcomer with the run's
+architecture starts from them; with another one it keeps its own start and follows the prototypes alone.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from .core.algorithm import Leg
 from .core.client import ClientState, run_leg
 from .core.data import LocalData
 from .core.errors import ConfigError, DataError
-from .core.record import Record
+from .core.net import selects
+from .core.record import Record, Tree
 from .core.task import Group, Task, Turn
 from .experiment import Experiment, make_task
 from .metrics.scores import score_client
@@ -72,6 +76,7 @@ def join(
     down = algorithm.broadcast(
         experiment.federation.state, Turn(experiment.task, experiment.federation.round)
     )
+    down = _fitting(down, task, client)
     nothing = alone.algorithm.broadcast(alone.algorithm.init(alone, Turn(alone, 0)), Turn(alone, 0))
     count = train.present(task.C).sum()
     return Newcomer(
@@ -96,12 +101,24 @@ def _task(experiment: Experiment, config: Config, models: str, train: LocalData,
     task = make_task(
         config, algorithm, [group], index, tuple(train.x.shape[1:]), run.class_names, dense=dense
     )
-    if algorithm.needs.embedding and task.D != run.D:
+    if task.D != run.D:
         raise ConfigError(
             f"onboard: {group.name} makes embeddings of size {task.D}, but the run's prototypes have size "
             f"{run.D}; choose a model with dim={run.D}"
         )
     return task
+
+
+def _fitting(down: Record, task: Task, client: int) -> Record:
+    """The download; weights of another architecture give way to the newcomer's own start."""
+    sent = getattr(down, "weights", None)
+    if not sent:
+        return down
+    own = task.fresh(0, client)
+    if all(name in own and own[name].shape == tensor.shape for name, tensor in sent.items()):
+        return down
+    prefixes = {name.split(".")[0] + "." for name in sent}
+    return _with_weights(down, {n: t for n, t in own.items() if selects(prefixes, n)})
 
 
 def _turn(task: Task, experiment: Experiment, client: int, epochs: int) -> Turn:
@@ -111,7 +128,20 @@ def _turn(task: Task, experiment: Experiment, client: int, epochs: int) -> Turn:
 def _trained(turn: Turn, train: LocalData, test: LocalData, down: Record) -> dict[str, float]:
     leg = turn.task.algorithm.legs[-1]
     outcome = run_leg(turn, Leg("onboard", leg.down, leg.up, leg.phases), None, train, down)
-    return _test(turn, outcome.state, train, test, down)
+    return _test(turn, outcome.state, train, test, _trained_weights(down, turn))
+
+
+def _trained_weights(down: Record, turn: Turn) -> Record:
+    """The download with the newcomer's trained weights in it: it is tested with its own model."""
+    sent = getattr(down, "weights", None)
+    if not sent:
+        return down
+    trained = turn.task.live(turn.group).tensors()
+    return _with_weights(down, {name: trained[name] for name in sent})
+
+
+def _with_weights(down: Record, weights: Tree) -> Record:
+    return type(down)(**{**vars(down), "weights": weights})
 
 
 def _test(

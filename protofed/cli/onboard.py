@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -97,16 +98,29 @@ def _from_data(
 
 
 def _table(found: list[Newcomer], epochs: int) -> Table:
-    table = Table(title=f"newcomers after {epochs} epochs: test accuracy (%)")
-    for column in ("client", "model", "samples", "classes", "prediction"):
+    table = Table(title=f"newcomers after {epochs} epochs: test accuracy (%)", caption=_caption(found))
+    for column in ("client", "samples", "classes", "mode"):
         table.add_column(column)
-    for column in ("untrained", "alone", "with the run", "gain"):
+    for column in ("untrained", "alone (clf)", "with the run", "gain"):
         table.add_column(column, justify="right")
     for one in found:
-        alone = one.alone["clf"]
-        for mode, value in one.joined.items():
-            numbers = [f"{one.before[mode]:.1f}", f"{alone:.1f}", f"{value:.1f}", f"{value - alone:+.1f}"]
-            table.add_row(
-                str(one.client), one.model, str(one.train_samples), str(one.classes), mode, *numbers
-            )
+        who = (str(one.client), str(one.train_samples), str(one.classes))
+        for mode in one.joined:
+            table.add_row(*who, mode, *_numbers([one], mode))
+            who = ("", "", "")
+        table.add_section()
+    if len(found) > 1:
+        for number, mode in enumerate(found[0].joined):
+            table.add_row("" if number else "mean", "", "", mode, *_numbers(found, mode))
     return table
+
+
+def _caption(found: list[Newcomer]) -> str:
+    return f"model of the newcomers: {found[0].model}; alone: the same start trained without the run"
+
+
+def _numbers(found: list[Newcomer], mode: str) -> list[str]:
+    """Means over newcomers: untrained, alone (by classifier), with the run, and the gain."""
+    before, joined = (mean(one.before[mode] for one in found), mean(one.joined[mode] for one in found))
+    alone = mean(one.alone["clf"] for one in found)
+    return [f"{before:.1f}", f"{alone:.1f}", f"{joined:.1f}", f"{joined - alone:+.1f}"]

@@ -171,6 +171,21 @@ def test_onboard_errors(call: Call, finished: Copy, argv: tuple[str, ...], line:
     assert line in got.err
 
 
+@pytest.mark.parametrize("models", ["mlp", "small_cnn:dim=32"])
+def test_onboard_tests_the_trained_newcomer_where_weights_are_shared(call: Call, models: str) -> None:
+    """FedProc sends its model: a newcomer of that architecture starts from it, another from its own."""
+    call("run", "fedproc", *SMALL, "--newcomers", "1", "--rounds", "1", "--out", "a", "--quiet")
+    untrained, joined = [], []
+    for epochs in ("1", "8"):
+        got = call("onboard", "a", "--models", models, "--epochs", epochs, "--json")
+        assert (got.code, got.err) == (0, "")
+        one = json.loads(got.out)[0]
+        untrained.append(one["before"])
+        joined.append(one["joined"])
+    assert untrained[0] == untrained[1]
+    assert joined[0] != joined[1]
+
+
 def test_onboard_needs_somebody_held_out(call: Call) -> None:
     call("run", "fedproto", *SMALL, "--rounds", "1", "--out", "a", "--quiet")
     assert "onboard: the run held no client out; run it with --newcomers 1" in call("onboard", "a").err
