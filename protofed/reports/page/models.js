@@ -78,10 +78,9 @@ function marginCard(runs) {
   const text =
     "Distance of a class's prototype to the nearest of another class. At a client: among its own prototypes, " +
     "the largest over clients. Global: among the server's prototypes, where the method has any.";
-  const keys = legend([
-    { label: "largest at a client", swatch: key("var(--soft)", 0.45) },
-    { label: "global", swatch: key("var(--soft)", 1) },
-  ]);
+  const keys = [{ label: "largest at a client", swatch: key("var(--soft)", 0.45) }];
+  if (runs.some(({ run }) => run.margins.global))
+    keys.push({ label: "global", swatch: key("var(--soft)", 1) });
   const drawn = panels(runs, draw, ({ run }) => run.margins.classes.length > 20);
-  return card("margin", "Prototype margins", text, [keys, drawn], rows, true);
+  return card("margin", "Prototype margins", text, [legend(keys), drawn], rows, true);
 }

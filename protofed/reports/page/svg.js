@@ -67,7 +67,7 @@ function around(values, floor = -Infinity, ceiling = Infinity) {
   const found = values.filter(known);
   if (!found.length) return [0, 1];
   let [low, high] = [Math.min(...found), Math.max(...found)];
-  const air = (high - low || Math.abs(high) || 1) * 0.06;
+  const air = (high - low || Math.abs(high)) * 0.06 || 1; // nothing but zeros: up to 1
   [low, high] = [Math.max(floor, low - air), Math.min(ceiling, high + air)];
   return high > low ? [low, high] : [low - 1, high + 1];
 }

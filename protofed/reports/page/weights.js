@@ -9,7 +9,7 @@ function weightsSection(report) {
 }
 
 const namesOf = (runs) =>
-  legend(runs.map(({ run, i }) => ({ label: run.name, swatch: swatch(colourOfRun(i), look(i).kind) })));
+  legend(runs.map(({ run, i }) => ({ label: run.name, swatch: swatch(colourOfRun(i), look(i).kind, look(i).dash) })));
 
 const BINS = 25;
 function histogramCard(runs) {
