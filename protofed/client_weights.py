@@ -33,7 +33,7 @@ def weights_of_round(federation: Federation, failed: Container[str]) -> dict[str
     method, plan = federation.task.algorithm, federation.plan
     if not isinstance(method, TellsWeights) or plan.participants(federation.task.clients) > MOST:
         return {}
-    samples = {client: federation.data.size(client) for client in _answered(federation, failed)}
+    samples = {client: federation.data.size(client) for client in participants(federation, failed)}
     found = method.client_weights(federation.state, samples) if samples else {}
     return {
         "average": {
@@ -43,7 +43,7 @@ def weights_of_round(federation: Federation, failed: Container[str]) -> dict[str
     }
 
 
-def _answered(federation: Federation, failed: Container[str]) -> list[int]:
+def participants(federation: Federation, failed: Container[str] = ()) -> list[int]:
     """The last round's participants whose uploads were used: the draw is a function of seed and round."""
     task, plan = federation.task, federation.plan
     sampling = plan.sampling or task.algorithm.sampling

@@ -7,8 +7,7 @@ among one client's prototypes, the largest over clients, beside its margin among
 (*FedTGP*, Fig. 1); weights of the clients in the average (*ProtoMargin*, supplement).
 
 Departures: of many clients only some are embedded, evenly drawn. Local prototypes are those of the model
-that is tested at the client, for all methods alike, whatever was uploaded. Where a class has several
-global prototypes its margin is the smallest among them.
+that is tested at the client, for all methods alike, whatever was uploaded.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..analysis.margins import global_margins, largest_margins, local_prototypes
 from ..analysis.run_metrics import evaluated_net
 from ..config import resolve
 from ..core.data import LocalData
@@ -28,7 +28,7 @@ from ..core.rng import numpy_generator
 from ..data import Dataset, Split
 from ..data.describe import describe_split
 from ..experiment import DEPLOYED, Experiment, build, reopen
-from ..ops.prototypes import class_means, features, owned
+from ..ops.prototypes import features
 from ..runs.directory import RunDir
 from ..runs.files import read_json
 
@@ -66,7 +66,7 @@ def measure(experiment: Experiment, points: int, notes: list[str]) -> dict[str, 
     result = describe_data(experiment)
     if experiment.federation.round:
         clients = _chosen(experiment, notes)
-        local = {client: _local(experiment, client) for client in clients}
+        local = {client: local_prototypes(experiment, client) for client in clients}
         result["space"] = _space(experiment, local, points, notes)
         result["margins"] = _margins(experiment, list(local.values()))
         if len(local) == MOST_CLIENTS < len(experiment.active):
@@ -124,14 +124,6 @@ def _spread(clients: Sequence[int], most: int) -> list[int]:
     if len(clients) <= most:
         return list(clients)
     return [clients[i] for i in np.linspace(0, len(clients) - 1, max(1, most)).astype(int)]
-
-
-@torch.no_grad()
-def _local(experiment: Experiment, client: int) -> tuple[Tensor, Tensor]:
-    """The client's prototypes [J, D] and their classes [J], by the model that is tested there."""
-    net, data = evaluated_net(experiment, client), experiment.data.train(client)
-    mean, cls, _ = owned(*class_means(net, data, experiment.task.C))
-    return mean, cls
 
 
 def _space(
@@ -203,27 +195,12 @@ def project(rows: np.ndarray) -> np.ndarray:
 
 
 def _margins(experiment: Experiment, local: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Any] | None:
-    classes = experiment.task.C
-    found = torch.full((classes,), -torch.inf)
-    for rows, cls in local:
-        own = class_margins(rows, cls, classes).cpu().float()
-        found = found.maximum(own.where(own.isfinite(), -torch.inf))
+    found = largest_margins(local, experiment.task.C)
     if not found.isfinite().any():
         return None
     result = {"classes": list(experiment.task.class_names), "client": _finite(found), "global": None}
-    for rows, cls in _global(experiment):
-        result["global"] = _finite(class_margins(rows, cls, classes).cpu().float())
-    return result
-
-
-def class_margins(rows: Tensor, cls: Tensor, classes: int) -> Tensor:
-    """[C]: smallest distance of a prototype of the class to one of another; infinite where there is none.
-
-    Points 0 and 1 of class 0, 4 of class 2: margins 3, ∞, 3.
-    """
-    distance = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
-    nearest = distance.masked_fill(cls[:, None] == cls[None], torch.inf).amin(1)
-    return rows.new_full((classes,), torch.inf).scatter_reduce(0, cls, nearest, "amin")
+    server = global_margins(experiment)
+    return result if server is None else {**result, "global": _finite(server)}
 
 
 def _finite(values: Tensor) -> list[float | None]:

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import torch
 
+from protofed.analysis.margins import class_margins, margin_ratio
 from protofed.core.errors import RunError
 from protofed.experiment import reopen
 from protofed.metrics.analysis import prototype_margin
 from protofed.reports.collect import collect
-from protofed.reports.inside import class_margins, project
+from protofed.reports.inside import project
 from protofed.reports.modes import MODES, explain
 from protofed.runs.directory import RunDir
 
@@ -69,6 +70,14 @@ def test_class_margins_by_hand() -> None:
     """Points 0 and 1 of class 0, 4 of class 2: the nearest other class is 3 away, class 1 has none."""
     rows, cls = torch.tensor([[0.0], [1.0], [4.0]]), torch.tensor([0, 0, 2])
     assert class_margins(rows, cls, 3).tolist() == [3.0, torch.inf, 3.0]
+
+
+def test_the_ratio_of_margins_is_that_of_the_chart(runs: list[Path], report: dict[str, Any]) -> None:
+    margins = report["runs"][0]["margins"]
+    pairs = [(g, c) for g, c in zip(margins["global"], margins["client"]) if g is not None and c]
+    expected = sum(g / c for g, c in pairs) / len(pairs)
+    assert margin_ratio(reopen(RunDir.open(runs[0]))) == pytest.approx(expected, rel=1e-4)
+    assert np.isnan(margin_ratio(reopen(RunDir.open(runs[1]))))
 
 
 def test_attention_sums_to_one_and_names_its_clients(report: dict[str, Any]) -> None:
