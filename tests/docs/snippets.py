@@ -2,7 +2,7 @@
 
 A marker is an HTML comment on the line before a block:
 
-    <!-- test: run -->             the commands of a shell block are carried out
+    <!-- test: run -->             the commands of a shell block are carried out, with two rounds
     <!-- test: skip, REASON -->    nothing is done with the block
 
 Without a marker Python blocks are run, and commands of shell blocks are parsed. A block with a title is
