@@ -152,7 +152,7 @@ class FedProto(Algorithm):
             weight.index_add_(0, cls, w)
             owners.index_add_(0, cls, torch.ones_like(cls))
             samples.index_add_(0, cls, n)
-            for reply in block:
+            for reply in block if self.share_model else ():
                 if reply.up.weights:  # cached uploads carry prototypes alone
                     average.add(reply.up.weights, reply.n, reply.client)
         fresh = total / weight.clamp(min=1)[:, None]

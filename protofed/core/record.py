@@ -16,9 +16,9 @@ weights. Laws, checked by the tests: `T.of(r.arrays())` equals `r`; payload depe
 from __future__ import annotations
 
 import dataclasses
-import math
+import itertools
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, dataclass_transform
 
@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from .errors import MessageError
+from .fields import Joined, Spec, check_tensor, check_tree, cut, join, parse, still_sound
 
 Tree: TypeAlias = dict[str, Tensor]
 BYTES_PER_FLOAT = 4  # papers count float32, whatever dtype the simulation computes in
@@ -43,14 +44,6 @@ class Payload(NamedTuple):
 
     def __add__(self, other: tuple[Any, ...]) -> Payload:
         return Payload(self.floats + other[0], self.meta_bytes + other[1])
-
-
-class Spec(NamedTuple):
-    """Declaration of one field; `dims` is None for a Tree."""
-
-    name: str
-    floating: bool
-    dims: tuple[str, ...] | None
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
@@ -72,7 +65,7 @@ class Record:
         if cls._specs is None:
             hints = typing.get_type_hints(cls)
             fields = dataclasses.fields(cls)  # type: ignore[arg-type]
-            cls._specs = tuple(_parse(cls.__name__, f.name, hints[f.name]) for f in fields)
+            cls._specs = tuple(parse(cls.__name__, f.name, hints[f.name]) for f in fields)
         return cls._specs
 
     def arrays(self) -> Tree:
@@ -123,17 +116,24 @@ class Record:
         for spec in self.specs():
             value = getattr(self, spec.name)
             if spec.dims is None:
-                if not isinstance(value, dict):
-                    raise MessageError(
-                        f"{who}: {spec.name} must be a dict of tensors, got {type(value).__name__}"
-                    )
-                for key, tensor in value.items():
-                    if not isinstance(tensor, Tensor):
-                        got = type(tensor).__name__
-                        raise MessageError(f"{who}: {spec.name}/{key} must be a tensor, got {got}")
-                    _check_finite(tensor, who, f"{spec.name}/{key}")
+                check_tree(value, spec.name, who)
             else:
-                _check_tensor(value, spec, bound, who)
+                check_tensor(value, spec, bound, who)
+
+    @classmethod
+    def join(cls, records: Sequence[Self], sizes: Mapping[str, int]) -> Joined | None:
+        """Many records as one, if all would pass `check`; None if one may not."""
+        return join(cls.specs(), records, sizes)
+
+    @classmethod
+    def cut(cls, joined: Joined) -> list[Self]:
+        """Inverse of `join`."""
+        return [cls(**fields) for fields in cut(cls.specs(), joined)]
+
+    @classmethod
+    def sound(cls, joined: Joined, sizes: Mapping[str, int]) -> bool:
+        """Whether joined records keep to the declaration and are finite."""
+        return still_sound(cls.specs(), joined, sizes)
 
     def map(self, change: typing.Callable[[Tensor], Tensor]) -> Self:
         """The same record with every tensor changed (say, moved to a device)."""
@@ -152,6 +152,36 @@ class Reply(NamedTuple):
     up: Any  # the leg's `up` record
 
 
+class Block(Sequence[Reply]):
+    """Replies that arrived together, and their fields with joined rows where that was done already."""
+
+    def __init__(self, replies: Iterable[Reply], joined: Tree | None = None):
+        self.joined: Tree = joined or {}
+        self._replies: list[Reply] | Callable[[], list[Reply]] = list(replies)
+        self._count = len(self._replies)
+
+    @classmethod
+    def lazy(cls, count: int, replies: Callable[[], list[Reply]], joined: Tree) -> Block:
+        """A block whose replies are made only if somebody reads single ones."""
+        block = cls((), joined)
+        block._count, block._replies = count, replies
+        return block
+
+    def _list(self) -> list[Reply]:
+        if callable(self._replies):
+            self._replies = self._replies()
+        return self._replies
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Reply]:
+        return iter(self._list())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._list()[index]
+
+
 class Replies:
     """The accepted uploads of one leg, to be read once.
 
@@ -159,78 +189,54 @@ class Replies:
     number. `all()` gives a list sorted by client, for steps whose result depends on the order.
     """
 
-    def __init__(self, replies: Iterator[Reply]):
-        self._replies = replies
+    def __init__(self, replies: Iterable[Reply]):
+        self._blocks: Iterator[Block] = (Block([reply]) for reply in replies)
         self._used = False
 
+    @classmethod
+    def of_blocks(cls, blocks: Iterator[Block]) -> Replies:
+        replies = cls(())
+        replies._blocks = blocks
+        return replies
+
     def __iter__(self) -> Iterator[Reply]:
+        return itertools.chain.from_iterable(self.blocks())
+
+    def blocks(self) -> Iterator[Block]:
+        """As they arrived: one by one, or many together."""
         if self._used:
             raise RuntimeError("replies can be read once: keep what you need")
         self._used = True
-        return self._replies
+        return self._blocks
 
     def all(self) -> list[Reply]:
         return sorted(self, key=lambda reply: reply.client)
 
 
-def blocks(replies: Replies | list[Reply], size: int = 64) -> Iterator[list[Reply]]:
-    """Replies in lists of at most `size`, so that sums run over joined rows."""
-    block: list[Reply] = []
-    for reply in replies:
-        block.append(reply)
-        if len(block) == size:
-            yield block
-            block = []
-    if block:
-        yield block
+def blocks(replies: Replies | list[Reply], size: int = 64) -> Iterator[Sequence[Reply]]:
+    """Replies in lists of about `size`, so that sums run over joined rows."""
+    waiting: list[Reply] = []
+    parts: Iterable[Sequence[Reply]] = replies.blocks() if isinstance(replies, Replies) else [replies]
+    for part in parts:
+        if isinstance(part, Block) and part.joined and not waiting:
+            yield part
+            continue
+        for reply in part:
+            waiting.append(reply)
+            if len(waiting) == size:
+                yield waiting
+                waiting = []
+    if waiting:
+        yield waiting
 
 
-def cat(replies: list[Reply], *fields: str) -> list[Tensor]:
-    """The named fields of all replies, rows joined."""
-    return [torch.cat([getattr(reply.up, field) for reply in replies]) for field in fields]
-
-
-def _parse(owner: str, name: str, hint: Any) -> Spec:
-    if typing.get_origin(hint) is dict:
-        return Spec(name, True, None)
-    if not hasattr(hint, "dim_str"):
-        raise TypeError(f"{owner}.{name}: declare it as Float[Tensor, ...], Int[Tensor, ...] or Tree")
-    floating = any(dtype.startswith("float") for dtype in hint.dtypes)
-    return Spec(name, floating, tuple(hint.dim_str.split()))
-
-
-def _check_tensor(value: Any, spec: Spec, bound: dict[str, int], who: str) -> None:
-    assert spec.dims is not None
-    if not isinstance(value, Tensor):
-        got = type(value).__name__
-        raise MessageError(f"{who}: {spec.name} must be a tensor {_declared(spec, bound)}, got {got}")
-    if value.dtype.is_floating_point != spec.floating:
-        kind = "floats" if spec.floating else "integers"
-        raise MessageError(f"{who}: {spec.name} must hold {kind}, got {value.dtype}")
-    shape = value.shape
-    before = dict(bound)
-    fits = len(shape) == len(spec.dims)
-    for letter, size in zip(spec.dims, shape):
-        fits = fits and bound.setdefault(letter, size) == size
-    if not fits:
-        wanted = _declared(spec, before)
-        raise MessageError(f"{who}: {spec.name} has shape {list(shape)}; declared {wanted}")
-    if spec.floating:
-        _check_finite(value, who, spec.name)
-
-
-def _declared(spec: Spec, bound: Mapping[str, int]) -> str:
-    return f"[{', '.join(f'{d}={bound[d]}' if d in bound else d for d in spec.dims or ())}]"
-
-
-def _check_finite(tensor: Tensor, who: str, name: str) -> None:
-    if not tensor.is_floating_point() or math.isfinite(tensor.sum().item()):
-        return  # NaN and infinity show in the sum: one pass, and no mask in memory
-    bad = int((~torch.isfinite(tensor)).sum())
-    if bad:  # else the sum itself overflowed
-        raise MessageError(
-            f"{who}: {name}: {bad} of {tensor.numel()} values are not finite (NaN or infinite)"
-        )
+def cat(replies: Sequence[Reply], *fields: str) -> list[Tensor]:
+    """The named fields of all replies, rows joined. Not to be changed in place."""
+    ready = replies.joined if isinstance(replies, Block) else {}
+    return [
+        ready[field] if field in ready else torch.cat([getattr(reply.up, field) for reply in replies])
+        for field in fields
+    ]
 
 
 def _names(cls: type[Record]) -> str:

@@ -38,7 +38,6 @@ from .sequential import Sequential
 from .stacked import StackedNet
 
 LARGEST = 50  # clients in one cohort: beyond, memory grows and speed does not
-WINDOW = 512  # jobs looked at together: bounds the replies that wait for their turn
 
 Step = tuple[Tensor, Tensor, Tensor, bool]
 
@@ -47,12 +46,9 @@ class Cohort(Sequential):
     """Trains clients together; tests them one by one."""
 
     name: ClassVar[str] = "cohort"
+    together: ClassVar[bool] = True
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Outcome | Failure]:
-        for start in range(0, len(jobs), WINDOW):
-            yield from self._window(jobs[start : start + WINDOW])
-
-    def _window(self, jobs: Sequence[Job]) -> Iterator[Outcome | Failure]:
         answers: dict[int, Outcome | Failure] = {}
         for cohort in cohorts(jobs):
             sessions = []

@@ -6,39 +6,22 @@ draw participants → per leg: broadcast → clients → check → commit → ag
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from ..core.algorithm import Leg
-from ..core.client import Outcome, Work
 from ..core.data import ClientData
-from ..core.errors import MessageError
-from ..core.record import Payload, Record, Replies, Reply
+from ..core.record import Payload, Record, Replies
 from ..core.task import Task, Turn
 from ..metrics.scores import Score
-from .base import Engine, Failure, Job
+from .base import Answer, Engine, Job
+from .inbox import Inbox, Tally
 from .sampling import Drawn, Rounds, draw
 
-
-@dataclass
-class Tally:
-    """What one round cost and did."""
-
-    up: Payload = Payload()
-    down: Payload = Payload()
-    works: list[Work] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
-
-    @property
-    def loss(self) -> float:
-        """Mean training loss over the clients that made steps."""
-        losses = [w.loss for w in self.works if w.steps]
-        return sum(losses) / len(losses) if losses else math.nan
+T = TypeVar("T")
 
 
 class Federation:
@@ -79,7 +62,7 @@ class Federation:
             "failed": {str(f.client): f.reason for f in tally.failures},
             "up": _counts(tally.up),
             "down": _counts(tally.down),
-            "samples": sum(w.samples for w in tally.works),
+            "samples": tally.samples,
             "seconds": time.perf_counter() - started,
             **self.engine.notes(),
         }
@@ -88,25 +71,33 @@ class Federation:
         """Test these clients with their latest local state and the newest server state."""
         algorithm = self.task.algorithm
         leg = Leg("eval", algorithm.legs[0].down)
-        turns = [Turn(self.task, self.round, "eval", client) for client in clients]
-        jobs = [Job(turn, leg, algorithm.broadcast(self.state, turn)) for turn in turns]
-        return list(self.engine.evaluate(jobs))
+        scores: list[Score] = []
+        for some in _windows(clients, self.engine.window):
+            turns = [Turn(self.task, self.round, "eval", client) for client in some]
+            scores += self.engine.evaluate(
+                [Job(turn, leg, algorithm.broadcast(self.state, turn)) for turn in turns]
+            )
+        return scores
 
     def _leg(self, leg: Leg, drawn: list[Drawn], tally: Tally) -> list[Drawn]:
         """One exchange. Returns the clients that answered: who misses a leg misses the rest."""
-        answered: set[int] = set()
-        jobs = [self._job(leg, one, tally) for one in drawn]
-        replies = self._accepted(leg, jobs, tally, answered)
-        first = next(replies, None)
+        inbox = Inbox(self.task, leg, self.round, self.engine.store, tally, self.on_failure)
+        blocks = inbox.read(self._answers(leg, drawn, tally), self.engine.together)
+        first = next(blocks, None)
         if first is not None:  # nobody answered: the state stays
             with torch.no_grad():
                 turn = Turn(self.task, self.round, leg.name)
                 self.state = self.task.algorithm.aggregate(
-                    self.state, Replies(itertools.chain([first], replies)), turn
+                    self.state, Replies.of_blocks(itertools.chain([first], blocks)), turn
                 )
-                for _ in replies:  # a method that reads no replies still wants its clients to train
+                for _ in blocks:  # a method that reads no replies still wants its clients to train
                     pass
-        return [one for one in drawn if one.client in answered]
+        return [one for one in drawn if one.client in inbox.answered]
+
+    def _answers(self, leg: Leg, drawn: list[Drawn], tally: Tally) -> Iterator[Answer]:
+        """Jobs are made some at a time, so that downloads do not pile up."""
+        for some in _windows(drawn, self.engine.window):
+            yield from self.engine.run([self._job(leg, one, tally) for one in some])
 
     def _job(self, leg: Leg, one: Drawn, tally: Tally) -> Job:
         task = self.task
@@ -120,33 +111,10 @@ class Federation:
         tally.down = tally.down + down.payload(task.names(turn.group).buffers)
         return Job(turn, leg, down)
 
-    def _accepted(self, leg: Leg, jobs: list[Job], tally: Tally, answered: set[int]) -> Iterator[Reply]:
-        """Replies that passed the checks. A client's new state counts only with an accepted reply."""
-        for outcome in self.engine.run(jobs):
-            problem = outcome if isinstance(outcome, Failure) else self._problem(leg, outcome)
-            if problem is not None:
-                if self.on_failure == "stop":
-                    raise MessageError(problem.reason)
-                tally.failures.append(problem)
-                continue
-            assert isinstance(outcome, Outcome)
-            self.engine.store.put(outcome.client, outcome.state)
-            answered.add(outcome.client)
-            tally.works.append(outcome.work)
-            buffers = self.task.names(self.task.group_of(outcome.client)).buffers
-            tally.up = tally.up + outcome.up.payload(buffers)
-            yield Reply(outcome.client, outcome.n, outcome.up)
 
-    def _problem(self, leg: Leg, outcome: Outcome) -> Failure | None:
-        who = f"{self.task.algorithm.name}: round {self.round}: upload of client {outcome.client}"
-        try:
-            if type(outcome.up) is not leg.up:
-                raise MessageError(f"{who}: expected {leg.up.__name__}, got {type(outcome.up).__name__}")
-            outcome.up.check(self.task.sizes, who)
-        except MessageError as error:
-            hint = "; training diverged (lower lr), or BatchNorm's statistics have seen too few steps"
-            return Failure(outcome.client, str(error) + (hint if "not finite" in str(error) else ""))
-        return None
+def _windows(items: Sequence[T], size: int | None) -> Iterator[Sequence[T]]:
+    size = size or max(1, len(items))
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def _counts(payload: Payload) -> dict[str, int]:

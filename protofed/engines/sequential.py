@@ -13,6 +13,8 @@ from .base import Engine, Failure, Job
 
 class Sequential(Engine):
     name: ClassVar[str] = "sequential"
+    together: ClassVar[bool] = False
+    window: ClassVar[int | None] = 512
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Outcome | Failure]:
         for turn, leg, down in jobs:

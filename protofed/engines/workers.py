@@ -12,12 +12,8 @@ parent, also when it is killed.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import logging
 import os
-import signal
-import sys
-import traceback
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -26,22 +22,21 @@ from multiprocessing import connection, get_all_start_methods, get_context
 from multiprocessing.process import BaseProcess
 from typing import Any, ClassVar
 
-import torch
-
 from ..core import errors
 from ..core.client import ClientState, Outcome
 from ..core.data import ClientData
 from ..core.errors import EngineError, ProtofedError
+from ..core.fields import Joined
 from ..core.task import Task
 from ..metrics.scores import Score
-from .base import Engine, Failure, Job
+from .base import Answer, Bundle, Engine, Failure, Job
 from .cohort import LARGEST, Cohort
 from .sequential import Sequential
 from .store import Store
 from .wire import Wire
+from .worker_process import work
 
 TRIES = 3  # how often a block may kill its worker
-WINDOW = 2048  # jobs planned together: bounds the replies that wait for their turn
 log = logging.getLogger("protofed")
 
 
@@ -73,6 +68,7 @@ class Worker:
 
 class Workers(Engine):
     name: ClassVar[str] = "workers"
+    window: ClassVar[int | None] = 2048  # bounds the replies that wait for their turn
 
     def __init__(
         self, task: Task, data: ClientData, store: Store, workers: int | None = None, cohort: bool = False
@@ -84,13 +80,11 @@ class Workers(Engine):
         self.cohort = cohort
         self._workers: list[Worker] = []
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome | Failure]:
-        for start in range(0, len(jobs), WINDOW):
-            yield from self._do("run", jobs[start : start + WINDOW])
+    def run(self, jobs: Sequence[Job]) -> Iterator[Answer]:
+        return self._do("run", jobs)
 
     def evaluate(self, jobs: Sequence[Job]) -> Iterator[Score]:
-        for start in range(0, len(jobs), WINDOW):
-            yield from self._do("evaluate", jobs[start : start + WINDOW])
+        return self._do("evaluate", jobs)
 
     def close(self) -> None:
         for worker in self._workers:
@@ -150,12 +144,16 @@ class Workers(Engine):
             worker.queue.extend(blocks)
         answers: dict[int, Any] = {}
         waiting = deque(jobs)
+        told: set[int] = set()  # clients whose answers went out in a bundle
         try:
             while waiting:
                 client = waiting[0].turn.client
-                if client in answers:
+                if client in told or client in answers:
                     waiting.popleft()
-                    yield answers.pop(client)
+                    if client not in told:
+                        answer = answers.pop(client)
+                        told.update(answer.clients if isinstance(answer, Bundle) else ())
+                        yield answer
                     continue
                 for worker in self._workers:
                     self._feed(kind, worker)
@@ -203,6 +201,11 @@ class Workers(Engine):
             worker.doing = None
             if kind == "error":
                 _raise(*content)
+            if kind == "bundle":
+                bundle = _bundle(*content)
+                worker.held.update(zip(bundle.clients, bundle.states))
+                answers.update(dict.fromkeys(bundle.clients, bundle))
+                continue
             for job, answer in zip(block.jobs, content):
                 client = job.turn.client
                 assert client is not None
@@ -246,7 +249,7 @@ class Workers(Engine):
         ):  # newer Pythons warn of any thread; ours (a progress bar) hold no lock we need
             warnings.simplefilter("ignore", DeprecationWarning)
             process = context.Process(
-                target=_work, args=arguments, daemon=True, name=f"protofed-worker-{number}"
+                target=work, args=arguments, daemon=True, name=f"protofed-worker-{number}"
             )
             process.start()
         theirs.close()
@@ -258,74 +261,12 @@ def _outcome(job: Job, n: int, up: dict[str, Any], kept: Any, mem: Any, work: An
     return Outcome(job.turn.client, n, Wire.record(job.leg.up, up), ClientState(kept, mem), work)
 
 
+def _bundle(clients: Any, n: Any, fields: Any, rows: Any, states: Any, works: Any) -> Bundle:
+    return Bundle(clients, n, Joined(fields, rows), [ClientState(*state) for state in states], works)
+
+
 def _raise(name: str, message: str, trace: str) -> None:
     cls = getattr(errors, name, None)
     if isinstance(cls, type) and issubclass(cls, ProtofedError):
         raise cls(message)
     raise RuntimeError(f"a worker failed:\n{trace}")
-
-
-# in the worker process
-
-
-def _work(
-    pipe: connection.Connection,
-    foreign: list[Any],
-    inner: type[Sequential],
-    task: Task,
-    data: ClientData,
-    parent: int,
-) -> None:
-    _die_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    for other in foreign:
-        other.close()
-    torch.set_num_threads(1)
-    store = Store()
-    engine = inner(task, data, store)
-    while True:
-        try:
-            message = pipe.recv_bytes()
-        except (EOFError, OSError):
-            return
-        try:
-            pipe.send_bytes(Wire.pack(("done", _answer(engine, *Wire.unpack(message)))))
-        except BrokenPipeError:
-            return
-        except Exception as error:
-            report = (type(error).__name__, str(error), traceback.format_exc())
-            pipe.send_bytes(Wire.pack(("error", report)))
-
-
-def _answer(
-    engine: Sequential, kind: str, written: Any, states: dict[int, Any], held: list[int]
-) -> list[Any]:
-    store = engine.store
-    for client, state in states.items():
-        store.put(client, state)
-    jobs = Wire.read_jobs(written, engine.task)
-    for job in jobs:
-        if job.turn.client not in held:
-            store.drop(job.turn.client)  # type: ignore[arg-type]
-    if kind == "evaluate":
-        return list(engine.evaluate(jobs))
-    answers: list[Any] = []
-    for outcome in engine.run(jobs):
-        if isinstance(outcome, Failure):
-            answers.append(outcome)
-            continue
-        store.put(outcome.client, outcome.state)
-        answers.append(
-            ("outcome", outcome.n, outcome.up.arrays(), outcome.state.kept, outcome.state.mem, outcome.work)
-        )
-    return answers
-
-
-def _die_with(parent: int) -> None:
-    """Ask the kernel to end this process with its parent (Linux); elsewhere the closed pipe does it."""
-    if sys.platform == "linux":
-        set_death_signal = 1
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from protofed.core.errors import ConfigError, MessageError
-from protofed.engines.base import Failure
+from protofed.core.record import Nothing
 from protofed.engines.workers import Workers
 from protofed.testing import Toy, assert_equal, snapshot
 
@@ -85,14 +85,14 @@ def test_a_refused_upload_leaves_the_client_as_it_was_also_in_its_worker():
     for engine in ("sequential", "workers"):
         experiment = toy.build(rounds=3, engine=engine, workers=2)
         federation = experiment.federation
-        problem = federation._problem
+        run = federation.engine.run
 
-        def refuse_round_two(leg, outcome, federation=federation, problem=problem):
-            if federation.round == 2 and outcome.client == 1:
-                return Failure(1, "refused")
-            return problem(leg, outcome)
+        def spoil_round_two(jobs, federation=federation, run=run):
+            for outcome in run(jobs):
+                bad = federation.round == 2 and outcome.client == 1
+                yield outcome._replace(up=Nothing()) if bad else outcome
 
-        federation._problem = refuse_round_two
+        federation.engine.run = spoil_round_two
         experiment.play(None)
         federation.engine.close()
         outcomes.append(snapshot(experiment))
@@ -149,7 +149,7 @@ def test_work_is_divided_by_size_and_planned_the_same_every_time():
     engine = Workers(experiment.task, experiment.data, experiment.federation.engine.store, workers=2)
     federation = experiment.federation
     federation.round = 1
-    from protofed.engines.federation import Tally
+    from protofed.engines.inbox import Tally
     from protofed.engines.sampling import Drawn
 
     leg = experiment.task.algorithm.legs[0]
