@@ -3,7 +3,8 @@
 `Bare` trains with cross-entropy alone on preloaded tensors: no prototypes, no messages, no server. It is
 a lower bound for any loop that runs one client after the other. `Naive` is what released research code
 does: a DataLoader per client, prototypes looked up and collected sample by sample in Python, a deep copy
-of a model where weights are exchanged.
+of a model where weights are exchanged, tests by loops over samples and classes. `ByHand` is the tensor
+work of FedProto on our sequential engine with nothing around it: what the engine adds is measured by it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from ..core.data import LocalData, batch_rows
+from ..core.data import Batch, LocalData, batch_rows
 from ..core.rng import torch_generator
 from ..core.task import Task
 from ..experiment import Experiment
+from ..ops.losses import ce, class_pull
+from ..ops.prototypes import class_sums, means
+
+TEST_BATCH = 256
 
 
 class Loop:
@@ -47,6 +52,10 @@ class Loop:
 
     def client(self, client: int, data: LocalData, epochs: int) -> int:
         raise TypeError("abstract")
+
+    def test(self, clients: Sequence[int]) -> int:
+        """Test these clients; returns the number of samples that were right."""
+        raise TypeError("this loop has no test")
 
 
 class Bare(Loop):
@@ -107,4 +116,63 @@ class Naive(Loop):
                         collected.setdefault(int(label), []).append(embedding[i].detach())
         self._uploads.append({label: sum(zs[1:], zs[0]) / len(zs) for label, zs in collected.items()})
         self._models[client] = model
+        return seen
+
+    @torch.no_grad()
+    def test(self, clients: Sequence[int]) -> int:
+        """The nearest prototype, found by loops over samples and classes."""
+        right = 0
+        for client in clients:
+            data, model = self.experiment.data.test(client), self.model(client).eval()
+            if not len(data):
+                continue
+            for images, labels in DataLoader(TensorDataset(data.x.contiguous(), data.y), TEST_BATCH):
+                for z, label in zip(model(images)[0], labels):
+                    gaps = {c: float((z - proto).square().mean()) for c, proto in self.protos.items()}
+                    right += bool(gaps) and min(gaps, key=gaps.__getitem__) == int(label)
+            model.train()
+        return right
+
+
+class ByHand(Loop):
+    """FedProto's forward and backward passes, steps and prototype passes, one client after the other."""
+
+    def __init__(self, experiment: Experiment):
+        super().__init__(experiment)
+        task = self.task
+        self.protos = torch.zeros(task.C, task.D)
+        self.known = torch.zeros(task.C, dtype=torch.bool)
+
+    def model(self, client: int) -> nn.Module:
+        if client not in self._models:
+            self._models[client] = self.task.modules(self.task.group_of(client))["model"]
+        return self._models[client]
+
+    def round(self, clients: Sequence[int], epochs: int) -> int:
+        self._sums, self._counts = torch.zeros_like(self.protos), torch.zeros(self.task.C)
+        seen = super().round(clients, epochs)
+        self.protos, self.known = means(self._sums, self._counts), self._counts > 0
+        return seen
+
+    def client(self, client: int, data: LocalData, epochs: int) -> int:
+        model, opt, seen = self.model(client).train(), self.task.opt, 0
+        params: list[Tensor] = list(model.parameters())
+        velocity = [torch.zeros_like(p) for p in params]
+        last = torch.ones(())
+        for rows, _ in batch_rows(len(data), self.task.batch_size, epochs, torch_generator(client)):
+            batch = Batch(data.x[rows], data.y[rows], rows, last, {})
+            z, logits = model(batch.x)
+            pull = class_pull(z, batch, self.protos, self.known, "l2").sum()
+            grads = torch.autograd.grad(ce(logits, batch.y) + pull, params)
+            with torch.no_grad():
+                torch._foreach_mul_(velocity, opt.momentum)
+                torch._foreach_add_(velocity, grads)
+                torch._foreach_add_(params, velocity, alpha=-opt.lr)
+            seen += len(rows)
+        model.eval()
+        with torch.no_grad():
+            for x, y in data.chunks():
+                sums, count = class_sums(model.base(x), y, self.task.C)  # type: ignore[operator]
+                self._sums += sums
+                self._counts += count
         return seen

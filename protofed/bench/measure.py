@@ -1,9 +1,7 @@
-"""Timing side by side: contenders take turns within one process run, and medians are compared."""
+"""Timing of a workload: contenders take turns within one process run, and medians are compared."""
 
 from __future__ import annotations
 
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -15,143 +13,148 @@ import torch
 
 from ..engines.sampling import draw
 from ..experiment import Experiment, build
-from .loops import Bare, Loop, Naive
+from .loops import Bare, ByHand, Loop, Naive
+from .machine import Peak, cores, memory_mb
+from .peers import Peer
 from .workloads import WORKLOADS, workload_config
+
+Tell = Callable[[str], None]
+BY_HAND = "tensor work by hand, 1 thread"
 
 
 @dataclass
 class Contender:
-    """Something that trains one round and returns the number of samples."""
+    """Something that trains one round and returns the number of samples; `test` tests its clients."""
 
     name: str
     threads: int
     play: Callable[[int], int]
+    test: Callable[[int], Any] | None = None
+    pids: Callable[[], list[int]] = list  # worker processes, whose memory counts too
     seconds: list[float] = field(default_factory=list)
+    test_seconds: list[float] = field(default_factory=list)
     samples: int = 0
+    peak_mb: float = 0.0
 
     @property
-    def median(self) -> float:
-        return statistics.median(self.seconds)
+    def rate(self) -> float:
+        return self.samples / statistics.median(self.seconds)
+
+    def turn(self, number: int) -> None:
+        """One round, and a test where there is one. Turn 0 warms up."""
+        torch.set_num_threads(self.threads)
+        with Peak() as peak:
+            started = time.perf_counter()
+            self.samples = self.play(number + 1)
+            trained = time.perf_counter()
+            if self.test:
+                self.test(number + 1)
+            tested = time.perf_counter()
+        self.peak_mb = max(self.peak_mb, peak.peak_mb + sum(memory_mb("VmHWM", pid) for pid in self.pids()))
+        if number:
+            self.seconds.append(trained - started)
+            self.test_seconds.append(tested - trained)
+
+    def row(self, others: Sequence[Contender]) -> dict[str, Any]:
+        seconds = statistics.median(self.seconds)
+        test = statistics.median(self.test_seconds) if self.test else None
+        return {
+            "name": self.name,
+            "seconds": seconds,
+            "test_seconds": test,
+            "test_share": test / (test + seconds) if test is not None else None,
+            "samples_per_second": self.rate,
+            "peak_mb": self.peak_mb,
+            "ratios": {other.name: self.rate / other.rate for other in others},
+        }
 
 
 def bench(
-    name: str, folder: Path, engines: Sequence[str], repeats: int, small: bool, tell: Callable[[str], None]
+    name: str,
+    folder: Path,
+    engines: Sequence[str],
+    repeats: int,
+    small: bool,
+    tell: Tell,
+    peers: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Time one workload. Ratios are of samples per second, over the same clients round by round."""
-    about, contenders, experiments = "", [], []
-    cores = len(os.sched_getaffinity(0))
-    for engine in engines:
-        config, about = workload_config(name, folder, small, engine=engine)
-        experiment = build(config)
-        experiments.append(experiment)
-        contenders.append(Contender(_title(experiment, engine), 1, _ours(experiment)))
-    first = experiments[0]
     # Our processes are forked on their first round, before any loop uses several threads.
-    loops = [("bare loop", Bare, 1), ("bare loop", Bare, cores), ("naive loop", Naive, 1)]
-    for title, cls, threads in loops[: 3 if cores > 1 else 1]:
-        loop: Loop = cls(first)
-        label = f"{title}, {threads} thread{'s' if threads > 1 else ''}"
-        contenders.append(Contender(label, threads, _theirs(loop, first)))
-    for turn in range(repeats + 1):  # the first turn warms up
-        for contender in contenders:
-            tell(f"{name}: {contender.name}, {'warm-up' if turn == 0 else f'{turn} of {repeats}'}")
-            torch.set_num_threads(contender.threads)
-            started = time.perf_counter()
-            contender.samples = contender.play(turn + 1)
-            if turn:
-                contender.seconds.append(time.perf_counter() - started)
-    torch.set_num_threads(1)
-    share = _evaluation_share(first, contenders[0].median)
-    memory = _memory(experiments)
-    for experiment in experiments:
-        experiment.federation.engine.close()
-    rates = {c.name: c.samples / c.median for c in contenders}
+    about, experiments = "", []
+    for engine in _engines(name, engines):
+        config, about = workload_config(name, folder, small, engine=engine)
+        experiments.append((engine, build(config)))
+    contenders = [_ours(engine, experiment) for engine, experiment in experiments]
+    contenders += _loops(name, experiments[0][1], 1 if small else cores())
+    started = [Peer(peer, folder, small) for peer in peers if name == "w1"]
+    contenders += [Contender(peer.title, 1, peer.play, pids=peer.pids) for peer in started]
+    try:
+        for turn in range(repeats + 1):
+            for contender in contenders:
+                tell(f"{name}: {contender.name}, {f'{turn} of {repeats}' if turn else 'warm-up'}")
+                contender.turn(turn)
+    finally:
+        torch.set_num_threads(1)
+        for peer in started:
+            peer.close()
+        for _, experiment in experiments:
+            experiment.federation.engine.close()
     return {
         "workload": name,
         "title": WORKLOADS[name].title,
         "data": about,
         "repeats": repeats,
         "samples": contenders[0].samples,
-        "rows": [
-            {
-                "name": c.name,
-                "seconds": c.median,
-                "samples_per_second": rates[c.name],
-                "ratios": {other.name: rates[c.name] / rates[other.name] for other in contenders},
-            }
-            for c in contenders
-        ],
-        "evaluation_share": share,
-        "peak_mb": memory,
+        "rows": [contender.row(contenders) for contender in contenders],
     }
 
 
-def machine() -> dict[str, Any]:
-    """What the figures were taken on."""
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
-        model = lines[0].split(":", 1)[1].strip() if lines else model
-    return {
-        "processor": model,
-        "cores": len(os.sched_getaffinity(0)),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-    }
+def _engines(name: str, engines: Sequence[str]) -> list[str]:
+    """W1 also shows what an engine adds to the tensor work: for that, one that runs it unchanged."""
+    extra = ["sequential"] if name == "w1" and "sequential" not in engines else []
+    return [*engines, *extra]
 
 
-def _title(experiment: Experiment, engine: str) -> str:
+def _ours(engine: str, experiment: Experiment) -> Contender:
+    federation = experiment.federation
     chosen = experiment.config.system.engine
-    return f"protofed {chosen}" + (" (auto)" if engine == "auto" else "")
+
+    def pids() -> list[int]:
+        workers = getattr(federation.engine, "_workers", [])
+        return [worker.process.pid for worker in workers]
+
+    return Contender(
+        f"protofed {chosen}" + (" (auto)" if engine == "auto" else ""),
+        1,
+        lambda turn: int(federation.play()["samples"]),
+        lambda turn: federation.evaluate(participants(experiment, turn)),
+        pids,
+    )
 
 
-def _ours(experiment: Experiment) -> Callable[[int], int]:
-    def play(turn: int) -> int:
-        return int(experiment.federation.play()["samples"])
-
-    return play
-
-
-def _theirs(loop: Loop, experiment: Experiment) -> Callable[[int], int]:
-    def play(turn: int) -> int:
-        return loop.round(_participants(experiment, turn), experiment.task.epochs)
-
-    return play
+def _loops(name: str, experiment: Experiment, several: int) -> list[Contender]:
+    found = [_loop("bare loop", 1, Bare(experiment))]
+    if several > 1:
+        found.append(_loop("bare loop", several, Bare(experiment)))
+    found.append(_loop("naive loop", 1, Naive(experiment)))
+    if name == "w1":
+        found.append(_loop(BY_HAND.removesuffix(", 1 thread"), 1, ByHand(experiment)))
+    return found
 
 
-def _participants(experiment: Experiment, round: int) -> list[int]:
+def _loop(title: str, threads: int, loop: Loop) -> Contender:
+    experiment = loop.experiment
+    tests = type(loop).test is not Loop.test
+    return Contender(
+        f"{title}, {threads} thread{'s' if threads > 1 else ''}",
+        threads,
+        lambda turn: loop.round(participants(experiment, turn), experiment.task.epochs),
+        (lambda turn: loop.test(participants(experiment, turn))) if tests else None,
+    )
+
+
+def participants(experiment: Experiment, round: int) -> list[int]:
     task, plan = experiment.task, experiment.config.rounds
     sampling = plan.sampling or task.algorithm.sampling
     drawn = draw(plan, sampling, task.clients, task.epochs, task.seed, round, experiment.data.size)
     return [one.client for one in drawn]
-
-
-def _evaluation_share(experiment: Experiment, round_seconds: float) -> float:
-    """Share of a round that a test of all its participants would take."""
-    clients = _participants(experiment, 1)
-    experiment.federation.evaluate(clients)
-    started = time.perf_counter()
-    experiment.federation.evaluate(clients)
-    spent = time.perf_counter() - started
-    return spent / (spent + round_seconds)
-
-
-def _memory(experiments: Sequence[Experiment]) -> dict[str, float]:
-    """Peak resident memory in MB of this process (all contenders) and of the largest worker."""
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    found = {"process": peak}
-    workers = [w for e in experiments for w in getattr(e.federation.engine, "_workers", [])]
-    if workers:
-        found["largest worker"] = max(_peak_of(w.process.pid) for w in workers)
-    return found
-
-
-def _peak_of(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status")
-    if not status.exists():
-        return 0.0
-    lines = [line for line in status.read_text().splitlines() if line.startswith("VmHWM")]
-    return int(lines[0].split()[1]) / 1024 if lines else 0.0

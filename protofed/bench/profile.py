@@ -15,6 +15,7 @@ from ..core.optim import Stepper
 from ..core.record import Record
 from ..engines import cohort as cohort_module
 from ..engines.federation import Federation
+from ..engines.inbox import Inbox
 from ..experiment import Experiment
 
 PARTS = {
@@ -97,6 +98,9 @@ def profile(experiment: Experiment, rounds: int) -> dict[str, float]:
         for module in (client_module, cohort_module):
             batches = clock.wrap_iterator("data", module.phase_batches)
             patches.enter_context(mock.patch.object(module, "phase_batches", batches))
+        # Replies are pulled while the server aggregates; what clients do then is not the server's time.
+        answers = clock.wrap_iterator("engine", federation.engine.run)
+        patches.enter_context(mock.patch.object(federation.engine, "run", answers))
         clock.restart()
         for _ in range(rounds):
             federation.play()
@@ -117,7 +121,7 @@ def _targets(experiment: Experiment) -> list[tuple[Any, str, str]]:
         (Stepper, "step", "optimiser"),
         (client_module, "begin", "prepare"),
         (cohort_module, "begin", "prepare"),
-        (Record, "check", "checks"),
+        *((Inbox, name, "checks") for name in ("_all", "_bundle")),
         (Record, "payload", "checks"),
         (Federation, "evaluate", "evaluation"),
     ]

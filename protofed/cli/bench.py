@@ -6,15 +6,26 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from ..bench.measure import bench, machine
+from ..bench import scale as scales
+from ..bench.aggregation import aggregation
+from ..bench.figure import check_figure, draw_scale
+from ..bench.goals import judged
+from ..bench.machine import machine
+from ..bench.measure import bench
+from ..bench.peers import present
+from ..bench.server_step import server_step
+from ..bench.tables import Grid, markdown, tables
 from ..bench.workloads import WORKLOADS
+from ..core.errors import ConfigError, unknown
+
+OTHERS = ("aggregation", "server_step", "scale")
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -25,49 +36,103 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         "depend on the machine and on what else runs there: compare ratios.",
         allow_abbrev=False,
     )
-    parser.add_argument("workloads", nargs="*", default=[], metavar="W1|W2|W3|W4", help="default: all")
+    parser.add_argument(
+        "what",
+        nargs="*",
+        default=[],
+        metavar="|".join([*WORKLOADS, *OTHERS]),
+        help="default: all; aggregation: the server alone, server_step: FedTGP's, scale: growing federations",
+    )
     parser.add_argument("--engines", default="auto", help="engines to time, joined by commas (default: auto)")
     parser.add_argument("--repeats", type=int, default=3, help="timed turns (default: 3)")
-    parser.add_argument("--small", action="store_true", help="tiny made-up data: only shows that it works")
+    parser.add_argument("--quick", action="store_true", help="tiny made-up data: only shows that it works")
+    parser.add_argument(
+        "--peers", action="store_true", help="W1 also on Flower's simulation and on pfl, where installed"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
-    parser.set_defaults(function=command)
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables here too")
+    parser.add_argument(
+        "--figure", type=Path, metavar="FILE", help="draw what `scale` finds: .svg, .png or .pdf"
+    )
+    parser.set_defaults(function=command, argv=list(argv))
 
 
 def command(args: argparse.Namespace) -> int:
-    console = Console(stderr=True)
-    results = []
-    with tempfile.TemporaryDirectory() as folder, console.status("") as status:
-        for name in [w.lower() for w in args.workloads] or list(WORKLOADS):
-            engines = [e.strip() for e in args.engines.split(",")]
-            results.append(bench(name, Path(folder), engines, args.repeats, args.small, status.update))
-    about = machine()
-    out = Console()
-    out.print(f"{about['processor']}, {about['cores']} cores, torch {about['torch']}", highlight=False)
-    for result in results:
-        out.print(_table(result))
-        out.print(_notes(result), highlight=False)
-    if args.json:
-        args.json.write_text(json.dumps({"machine": about, "workloads": results}, indent=2) + "\n")
-        sys.stderr.write(f"written: {args.json}\n")
+    what = _what(args)
+    results: dict[str, Any] = {"machine": machine(), "workloads": []}
+    peers, absent = present() if args.peers else ([], [])
+    if absent:
+        results["absent"] = absent
+        sys.stderr.write(f"not installed, so not measured: {', '.join(absent)}\n")
+    with tempfile.TemporaryDirectory() as folder, Console(stderr=True).status("") as status:
+        engines = [engine.strip() for engine in args.engines.split(",")]
+        for name in [name for name in what if name in WORKLOADS]:
+            results["workloads"].append(
+                bench(name, Path(folder), engines, args.repeats, args.quick, status.update, peers)
+            )
+        results |= _others(what, args.quick, args.repeats, status.update)
+    results["goals"] = judged(results)
+    _print(results)
+    _write(args, results)
     return 0
 
 
-def _table(result: dict[str, Any]) -> Table:
-    rows = result["rows"]
-    references = [row["name"] for row in rows if not row["name"].startswith("protofed")]
-    table = Table(title=f"{result['workload'].upper()}: {result['title']}", caption=result["data"])
-    table.add_column("contender")
-    for column in ("seconds a round", "samples/s", *(f"× {name}" for name in references)):
-        table.add_column(column, justify="right")
-    for row in rows:
-        ratios = [f"{row['ratios'][name]:.2f}" for name in references]
-        table.add_row(row["name"], f"{row['seconds']:.2f}", f"{row['samples_per_second']:,.0f}", *ratios)
+def _what(args: argparse.Namespace) -> list[str]:
+    known = [*WORKLOADS, *OTHERS]
+    what = [name.lower() for name in args.what] or known
+    for name in what:
+        if name not in known:
+            raise ConfigError(unknown("benchmark", name, known))
+    if args.repeats < 1:
+        raise ConfigError(f"--repeats: must be at least 1, got {args.repeats}")
+    if args.figure:
+        check_figure(args.figure)
+        what = what if "scale" in what else [*what, "scale"]
+    return what
+
+
+def _others(what: list[str], quick: bool, repeats: int, tell: Callable[[str], None]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if "aggregation" in what:
+        tell("aggregation")
+        found["aggregation"] = aggregation(500 if quick else 100_000, repeats)
+    if "server_step" in what:
+        tell("server_step")
+        found["server_step"] = server_step(2 if quick else 20, 1 if quick else 100, repeats)
+    if "scale" in what:
+        participants = (2, 4) if quick else scales.PARTICIPANTS
+        registered = (10, 1_000) if quick else scales.REGISTERED
+        rounds = 1 if quick else max(3, repeats)
+        found["scale"] = scales.scale(participants, registered, rounds, tell, apart=not quick)
+    return found
+
+
+def _print(results: dict[str, Any]) -> None:
+    about, out = results["machine"], Console()
+    out.print(
+        f"{about['processor']}, {about['cores']} cores, torch {about['torch']}, load {about['load']}",
+        highlight=False,
+    )
+    for grid in tables(results):
+        out.print(_table(grid))
+
+
+def _table(grid: Grid) -> Table:
+    table = Table(title=grid.title, caption=grid.note or None)
+    for number, column in enumerate(grid.columns):
+        table.add_column(column, justify="right" if number else "left")
+    for row in grid.rows:
+        table.add_row(*row)
     return table
 
 
-def _notes(result: dict[str, Any]) -> str:
-    memory = ", ".join(f"{name} {value:,.0f} MB" for name, value in result["peak_mb"].items())
-    return (
-        f"{result['samples']:,} samples a round, medians of {result['repeats']}; a test of the participants "
-        f"takes {100 * result['evaluation_share']:.1f} % of a round with it; peak memory: {memory}"
-    )
+def _write(args: argparse.Namespace, results: dict[str, Any]) -> None:
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=2) + "\n")
+    if args.markdown:
+        args.markdown.write_text(markdown(results, " ".join(["protofed", *args.argv])))
+    if args.figure:
+        draw_scale(results["scale"], args.figure)
+    for file in (args.json, args.markdown, args.figure):
+        if file:
+            sys.stderr.write(f"written: {file}\n")

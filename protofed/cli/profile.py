@@ -35,6 +35,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     )
     parser.add_argument("--profile-rounds", type=int, default=2, help="rounds that are timed (default: 2)")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--quick", action="store_true", help="a workload on tiny made-up data")
     add_settings(parser, None)
     parser.set_defaults(function=command)
 
@@ -45,7 +46,7 @@ def command(args: argparse.Namespace) -> int:
         raise ConfigError(f"profile: engine {changes['engine']} runs elsewhere; choose sequential or cohort")
     with tempfile.TemporaryDirectory() as folder:
         if args.target.lower() in WORKLOADS:
-            config, _ = workload_config(args.target.lower(), Path(folder), False, **changes)
+            config, _ = workload_config(args.target.lower(), Path(folder), args.quick, **changes)
         else:
             config = resolve(*target_layers(args.target), changes)
         seconds = profile(experiments.build(config), max(1, args.profile_rounds))

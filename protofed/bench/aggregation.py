@@ -1,0 +1,108 @@
+"""How the server keeps up with very many uploads: time beside a plain sum, and memory.
+
+The uploads stream: they come from a pool that is passed again and again, as if clients sent them. Ours is
+the whole way of an upload through the server: the checks and counts of the inbox, and FedProto's weighted
+average per class. It is timed for uploads that arrive in the bundles of a worker process, and one by one.
+The plain sum adds each upload's prototypes to a total: no check, no class, no weight, no count.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..algorithms.fedproto import FedProto, Protos
+from ..core.client import ClientState, Outcome, Work
+from ..core.record import Replies
+from ..core.task import Group, Task, Turn
+from ..engines.base import Answer, Bundle
+from ..engines.cohort import LARGEST
+from ..engines.inbox import Inbox, Tally
+from ..engines.store import Store
+from .machine import Peak, interleaved
+
+CLASSES, DIM = 10, 512
+POOL = 5_000  # 100 MB: more than caches hold, as the 2 GB of 100,000 uploads would be
+T = TypeVar("T")
+
+
+def aggregation(uploads: int, repeats: int) -> dict[str, Any]:
+    """Seconds for `uploads` uploads, ratios to the plain sum, and the growth of memory meanwhile."""
+    pool = _pool(min(POOL, uploads))
+    task = _task(len(pool))
+    bundles = [_bundle(pool[i : i + LARGEST], task) for i in range(0, len(pool), LARGEST)]
+    batches = -(-uploads // LARGEST)
+    timed = interleaved(
+        {
+            "in bundles": lambda: _ours(task, _stream(bundles, batches)),
+            "one by one": lambda: _ours(task, _stream(pool, uploads)),
+            "plain sum": lambda: _plain(_stream(pool, uploads)),
+        },
+        repeats,
+    )
+    plain = timed["plain sum"]
+    return {
+        "uploads": uploads,
+        "shape": [CLASSES, DIM],
+        "repeats": repeats,
+        "microseconds_per_upload": {name: 1e6 * value / uploads for name, value in timed.items()},
+        "ratios": {name: value / plain for name, value in timed.items()},
+        "growth_mb": {
+            str(count): _growth(task, _stream(bundles, -(-count // LARGEST)))
+            for count in (max(1, uploads // 10), uploads)
+        },
+    }
+
+
+def _ours(task: Task, answers: Iterable[Answer]) -> Any:
+    method = task.algorithm
+    turn = Turn(task, 1)
+    inbox = Inbox(task, method.legs[0], 1, Store(), Tally(), "stop")
+    replies = Replies.of_blocks(inbox.read(answers, together=True))
+    return method.aggregate(method.init(task, turn), replies, turn)
+
+
+def _plain(outcomes: Iterable[Outcome]) -> Any:
+    total = torch.zeros(CLASSES, DIM)
+    for outcome in outcomes:
+        total.add_(outcome.up.mean)  # type: ignore[attr-defined]
+    return total
+
+
+def _growth(task: Task, answers: Iterable[Answer]) -> float:
+    with Peak() as peak:
+        _ours(task, answers)
+    return peak.growth_mb
+
+
+def _stream(pool: Sequence[T], count: int) -> Iterator[T]:
+    return itertools.islice(itertools.cycle(pool), count)
+
+
+def _pool(count: int) -> list[Outcome]:
+    generator = torch.Generator().manual_seed(0)
+    made = []
+    for client in range(count):
+        mean = torch.randn(CLASSES, DIM, generator=generator)
+        n = torch.randint(1, 50, (CLASSES,), generator=generator)
+        up = Protos(mean, torch.arange(CLASSES), n, {})
+        made.append(Outcome(client, int(n.sum()), up, ClientState(), Work(1, 1, 1.0)))
+    return made
+
+
+def _bundle(outcomes: Sequence[Outcome], task: Task) -> Bundle:
+    """As a worker process sends them."""
+    clients, counts, ups, states, works = zip(*outcomes)
+    joined = Protos.join(ups, task.sizes)
+    assert joined is not None
+    return Bundle(clients, counts, joined, states, works)
+
+
+def _task(clients: int) -> Task:
+    group = Group("linear", lambda: nn.Linear(1, 1))
+    return Task(FedProto(), [group], np.zeros(clients, dtype=np.int64), CLASSES, (DIM,))

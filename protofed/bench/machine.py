@@ -1,0 +1,81 @@
+"""The machine: what it is, how much memory a piece of work takes, timing by turns."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were taken on."""
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        model = lines[0].split(":", 1)[1].strip() if lines else model
+    return {
+        "processor": model,
+        "cores": cores(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+        "load": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def interleaved(work: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Median seconds of each, by turns; a first turn warms up."""
+    seconds: dict[str, list[float]] = {name: [] for name in work}
+    for turn in range(repeats + 1):
+        for name, function in work.items():
+            started = time.perf_counter()
+            function()
+            if turn:
+                seconds[name].append(time.perf_counter() - started)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+class Peak:
+    """Peak resident memory of this process while a block runs, in MB, and its growth over the start.
+
+    Linux forgets the peak when asked to; elsewhere the peak of the whole process so far is given.
+    """
+
+    growth_mb: float
+    peak_mb: float
+
+    def __enter__(self) -> Peak:
+        _forget_peak()
+        self._before = memory_mb("VmRSS")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.peak_mb = memory_mb("VmHWM")
+        self.growth_mb = max(0.0, self.peak_mb - self._before)
+
+
+def memory_mb(what: str, pid: int | str = "self") -> float:
+    """VmRSS (now) or VmHWM (peak) of a process."""
+    status = Path(f"/proc/{pid}/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 if pid == "self" else 0.0
+    lines = [line for line in status.read_text().splitlines() if line.startswith(what)]
+    return int(lines[0].split()[1]) / 1024 if lines else 0.0
+
+
+def _forget_peak() -> None:
+    clear = Path("/proc/self/clear_refs")
+    if clear.exists():
+        clear.write_text("5")

@@ -1,0 +1,85 @@
+"""`protofed bench` and `protofed profile` on tiny data: they run and report; no time is asserted."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from protofed.bench.profile import PARTS
+from protofed.cli.main import main
+
+LOOPS = ("bare loop, 1 thread", "naive loop, 1 thread")
+
+
+def run(*argv: str) -> None:
+    assert main(["bench", "--quick", "--repeats", "1", *argv]) == 0
+
+
+def test_w1_compares_engines_loops_and_the_tensor_work(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    run("w1", "--json", str(tmp_path / "f.json"), "--markdown", str(tmp_path / "f.md"))
+    found = json.loads((tmp_path / "f.json").read_text())
+    rows = {row["name"]: row for row in found["workloads"][0]["rows"]}
+    assert {*LOOPS, "protofed sequential", "tensor work by hand, 1 thread"} < rows.keys()
+    assert rows["protofed sequential"]["samples_per_second"] > 0
+    assert rows["protofed sequential"]["peak_mb"] > 10
+    assert rows["naive loop, 1 thread"]["test_seconds"] > 0
+    assert rows["bare loop, 1 thread"]["test_seconds"] is None
+    goals = {goal["title"] for goal in found["goals"]}
+    assert {
+        "W1: against the naive loop",
+        "W1: test, share of a round",
+        "W1: engine over the tensor work",
+    } <= goals
+    page = (tmp_path / "f.md").read_text()
+    assert page.startswith("Command: `protofed bench --quick --repeats 1 w1 ")
+    assert "| W1: against the naive loop | 5.00× | 8.00× |" in page
+    assert "goals" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["w2", "w3", "w4"])
+def test_other_workloads_run_beside_the_loops(name: str, tmp_path: Path) -> None:
+    run(name, "--engines", "sequential", "--json", str(tmp_path / "f.json"))
+    (result,) = json.loads((tmp_path / "f.json").read_text())["workloads"]
+    rows = {row["name"]: row for row in result["rows"]}
+    assert {"protofed sequential", *LOOPS} <= rows.keys()
+    assert rows["protofed sequential"]["ratios"]["protofed sequential"] == 1.0
+    assert rows["protofed sequential"]["test_seconds"] > 0
+
+
+def test_server_and_scale_with_a_figure(tmp_path: Path) -> None:
+    figure = tmp_path / "scale.svg"
+    run("aggregation", "server_step", "--figure", str(figure), "--json", str(tmp_path / "f.json"))
+    found = json.loads((tmp_path / "f.json").read_text())
+    assert found["aggregation"]["uploads"] == 500
+    assert found["aggregation"]["ratios"]["plain sum"] == 1.0
+    assert found["server_step"]["largest_difference"] < 1e-5
+    assert [point["registered"] for point in found["scale"]["registered"]] == [10, 1_000]
+    assert all(point["participants"] == 10 for point in found["scale"]["registered"])
+    assert "registered clients (10 take part)" in figure.read_text()
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (("w9",), "unknown benchmark 'w9'"),
+        (("w1", "--repeats", "0"), "--repeats: must be at least 1, got 0"),
+        (("w1", "--figure", "scale.txt"), "--figure: scale.txt must end in .svg, .png or .pdf"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_timed(
+    argv: tuple[str, ...], line: str, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["bench", *argv]) == 2
+    err = capsys.readouterr().err
+    assert line in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("engine", ["sequential", "cohort"])
+def test_profile_divides_a_round_into_its_parts(engine: str, capsys: pytest.CaptureFixture) -> None:
+    argv = ["profile", "w1", "--quick", "--engine", engine, "--profile-rounds", "1", "--json"]
+    assert main(argv) == 0
+    seconds = json.loads(capsys.readouterr().out)
+    assert seconds.keys() == PARTS.keys()
+    for part in ("data", "forward", "backward", "optimiser", "upload", "checks", "server", "evaluation"):
+        assert seconds[part] > 0, part
