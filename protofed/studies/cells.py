@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from .compare import outcomes
 from .costs import COSTS
 from .measures import LOWER_IS_BETTER, client_spread, value_of
 from .outcome import Outcome
+from .plan import Planned
 from .recipe import Column, Order, Recipe
 from .reproduce import CellPlan
 from .runner import FAILED, REFUSED, Done
@@ -70,12 +72,11 @@ def _from_runs(recipe: Recipe, plan: CellPlan, done: Mapping[str, Done]) -> Cell
     empty = _empty(recipe, plan)
     by_seed = [outcomes([done[p.key] for p in runs if p.key in done]) for runs in plan.by_seed]
     by_seed = [runs for runs in by_seed if runs]
-    problems = {
-        done[p.key].message for p in plan.runs if p.key in done and done[p.key].state in (REFUSED, FAILED)
-    }
+    problems = {done[p.key].message for p in plan.known(done) if done[p.key].state in (REFUSED, FAILED)}
     if not by_seed:
         return replace(empty, why="; ".join([*plan.why, *sorted(problems)]))
-    values = [[_value(run, recipe, plan) for run in runs] for runs in by_seed]
+    beside = {done[p.key].path: (_path(p.reference, done), _path(p.baseline, done)) for p in plan.known(done)}
+    values = [[_value(run, recipe, plan, beside[run.path]) for run in runs] for runs in by_seed]
     every = [run for runs in by_seed for run in runs]
     return replace(
         empty,
@@ -88,8 +89,12 @@ def _from_runs(recipe: Recipe, plan: CellPlan, done: Mapping[str, Done]) -> Cell
     )
 
 
-def _value(run: Outcome, recipe: Recipe, plan: CellPlan) -> float:
-    return value_of(run, plan.row.mode or run.modes[0], recipe.about, plan.column)
+def _value(run: Outcome, recipe: Recipe, plan: CellPlan, beside: tuple[Path | None, Path | None]) -> float:
+    return value_of(run, plan.row.mode or run.modes[0], recipe.about, plan.column, beside)
+
+
+def _path(planned: Planned | None, done: Mapping[str, Done]) -> Path | None:
+    return done[planned.key].path if planned and planned.key in done else None
 
 
 def _spread(
@@ -107,7 +112,7 @@ def _spread(
 
 def _incomplete(plan: CellPlan, by_seed: Sequence[Sequence[Outcome]]) -> list[str]:
     runs = [run for of_seed in by_seed for run in of_seed]
-    behind = [run for run in runs if run.rounds < run.planned_rounds]
+    behind = [run for run in runs if run.rounds < (plan.column.round or run.planned_rounds)]
     found = []
     if behind:
         least = min(behind, key=lambda run: run.rounds)

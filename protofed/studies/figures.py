@@ -13,6 +13,11 @@ from .cells import Cell
 from .compare import Line
 from .recipe import Recipe
 
+AXES = {
+    "train_loss": "training loss", "test_loss": "test loss", "proto_distance": "prototype distance",
+    "amm": "AMM", "gradients": "gradient dissimilarity", "mmd": "MMD", "ffd": "FFD (%)",
+    "margin_ratio": "global margin / largest at a client",
+}  # fmt: skip
 Points = Sequence[tuple[Mapping[str, str], Line]]  # values of the swept names, and what they gave
 
 
@@ -21,20 +26,24 @@ def can_draw() -> bool:
 
 
 def draw_recipe(recipe: Recipe, cells: Sequence[Cell], path: Path) -> Path:
-    """One curve per row over the columns that have a position; one panel per measure."""
+    """One curve per row over the columns that have a position; panels as the recipe says."""
     by_name = {(cell.row, cell.column): cell for cell in cells}
-    placed = [column for column in recipe.columns if column.x is not None]
-    measures = list(dict.fromkeys(column.measure or recipe.about.measure for column in placed))
-    figure, panels = _figure(len(measures))
-    for panel, measure in zip(panels, measures):
-        columns = [c for c in placed if (c.measure or recipe.about.measure) == measure]
+    drawn = {cell.column for cell in cells}
+    placed = [column for column in recipe.columns if column.x is not None and column.name in drawn]
+    kinds = list(dict.fromkeys((c.panel, c.measure or recipe.about.measure) for c in placed))
+    figure, panels = _figure(max(1, len(kinds)))
+    for panel, kind in zip(panels, kinds):
+        columns = [c for c in placed if (c.panel, c.measure or recipe.about.measure) == kind]
         for row in recipe.rows:
             found = [(c.x, by_name.get((row.name, c.name))) for c in columns]
             shown = [(x, cell.ours) for x, cell in found if cell and not math.isnan(cell.ours)]
-            panel.plot(*_columns(shown), marker="o", label=row.name)
+            if shown:
+                panel.plot(*_columns(shown), marker="o", label=row.name)
+        panel.set_title(kind[0])
         panel.set_xlabel(recipe.about.x)
-        panel.set_ylabel("prototype distance" if measure == "proto_distance" else "accuracy (%)")
-        panel.legend()
+        panel.set_ylabel(AXES.get(kind[1], "accuracy (%)"))
+        if panel.lines:
+            panel.legend()
     return _save(figure, path)
 
 

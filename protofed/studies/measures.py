@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 
-from .. import experiment
-from ..analysis.run_metrics import prototype_distance
-from ..runs.directory import RunDir
-from ..runs.files import read_json, write_json
+from .model_measures import MODEL_MEASURES, measured
 from .outcome import Outcome
 from .recipe import About, Column
 
-LOWER_IS_BETTER = ("train_loss", "test_loss", "proto_distance")
+LOSSES = ("train_loss", "test_loss")
+LOWER_IS_BETTER = (*LOSSES, "proto_distance", "gradients", "mmd")
 
 
-def value_of(run: Outcome, mode: str, about: About, column: Column) -> float:
-    """What the column measures; NaN if the run does not have it."""
+def value_of(
+    run: Outcome, mode: str, about: About, column: Column, beside: tuple[Path | None, Path | None]
+) -> float:
+    """What the column measures; NaN if the run does not have it.
+
+    `beside`: the runs that MMD and FFD compare with: the reference and the baseline.
+    """
     measure = column.measure or about.measure
-    if measure == "proto_distance":
-        return distance_of(run)
-    if measure in LOWER_IS_BETTER:
+    if column.round is not None:
+        if run.rounds < column.round:
+            return math.nan
+        run = replace(run, until=column.round)
+    if measure in MODEL_MEASURES:
+        return measured(run.path, run.rounds, measure, *beside)
+    if measure in LOSSES:
         return run.smoothed_line(measure)
     if column.client is not None:
         round = run.best(mode, about.accuracy)[1] if measure == "best" else None
@@ -34,18 +43,3 @@ def client_spread(run: Outcome, mode: str, about: About, column: Column) -> floa
     if (column.measure or about.measure) == "best":
         return run.at(run.best(mode, about.accuracy)[1], mode, "std")
     return run.last(mode, "std")
-
-
-def distance_of(run: Outcome) -> float:
-    """FedProto's prototype distance on test samples, of the last checkpoint; computed once."""
-    path = run.path / "measures.json"
-    known = read_json(path) if path.exists() else {}
-    if known.get("round") != run.rounds:
-        reopened = experiment.reopen(RunDir.open(run.path))
-        try:
-            known = {"round": run.rounds, "proto_distance": prototype_distance(reopened)}
-        finally:
-            reopened.federation.engine.close()
-        write_json(path, known)
-    value = known["proto_distance"]
-    return math.nan if value is None else float(value)

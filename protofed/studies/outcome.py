@@ -18,9 +18,13 @@ SMOOTHED = 0.1  # share of the rounds over which "smoothed" averages
 
 @dataclass(frozen=True)
 class Outcome:
-    """Numbers of one run. Accuracies are in percent; what was not measured is NaN."""
+    """Numbers of one run. Accuracies are in percent; what was not measured is NaN.
+
+    With `until`, as they stood after that round.
+    """
 
     path: Path
+    until: int | None = None
 
     @cached_property
     def _directory(self) -> RunDir:
@@ -31,8 +35,15 @@ class Outcome:
         return self._directory.config
 
     @cached_property
-    def lines(self) -> list[dict[str, Any]]:
+    def _all_lines(self) -> list[dict[str, Any]]:
         return self._directory.lines("metrics.jsonl")
+
+    @cached_property
+    def lines(self) -> list[dict[str, Any]]:
+        return [line for line in self._all_lines if self._counts(line)]
+
+    def _counts(self, line: dict[str, Any]) -> bool:
+        return self.until is None or line["round"] <= self.until
 
     @cached_property
     def tests(self) -> list[dict[str, Any]]:
@@ -79,7 +90,7 @@ class Outcome:
         )
 
     def smoothed(self, mode: str, stat: str = "mean") -> float:
-        """Mean over the tests of the last tenth of the rounds done."""
+        """Mean over the tests of the last rounds: a tenth of all that are done."""
         return _mean([self._value(test, mode, stat) for test in self.tests if test["round"] > self._tail])
 
     def smoothed_line(self, name: str) -> float:
@@ -89,7 +100,8 @@ class Outcome:
 
     @property
     def _tail(self) -> float:
-        return self.rounds - max(1, round(SMOOTHED * self.rounds))
+        whole = self._all_lines[-1]["round"] if self._all_lines else 0
+        return self.rounds - max(1, round(SMOOTHED * whole))
 
     def converged(self, mode: str) -> int | None:
         """The round from which the moving average over five tests stays near its maximum."""
@@ -99,7 +111,7 @@ class Outcome:
 
     def clients(self, mode: str, round: int | None = None) -> dict[int, float]:
         """Accuracy of each tested client, in the last test or that of a round."""
-        lines = self._directory.lines("clients.jsonl")
+        lines = [line for line in self._directory.lines("clients.jsonl") if self._counts(line)]
         chosen = [line for line in lines if round is None or line["round"] == round]
         if not chosen or mode not in chosen[-1]["acc"]:
             return {}

@@ -15,6 +15,7 @@ from ..config import Config, Train, setting_names
 from ..core.algorithm import methods
 from ..core.errors import ConfigError
 from ..core.options import options_of, parse_spec
+from .model_measures import Look
 
 # The other settings of the system say how a run is carried out, and change no number beyond rounding.
 SYSTEM = ("dtype", "eval_every", "eval_clients", "on_failure")
@@ -22,10 +23,17 @@ SYSTEM = ("dtype", "eval_every", "eval_clients", "on_failure")
 
 @dataclass(frozen=True)
 class Planned:
-    """One run: the row of the table it belongs to, and its configuration."""
+    """One run: the row of the table it belongs to, and its configuration.
+
+    `reference` and `baseline` are runs that its measures compare with; `looks` are measures to be taken
+    while it goes on.
+    """
 
     row: str
     config: Config
+    reference: Planned | None = None
+    baseline: Planned | None = None
+    looks: tuple[Look, ...] = ()
 
     @property
     def seed(self) -> int:

@@ -5,7 +5,7 @@ too. The rest stands in two tables that `protofed run` passes over:
 
     [about]      what it is, the data and the time it needs, and how numbers are taken
     [[about.rows]]       a method: name as printed, method, preset, options, settings, mode
-    [[about.columns]]    a setting, options of methods, a client, or another measure
+    [[about.columns]]    a setting, options of methods, a client, a round, or another measure
     [about.over]         a setting over whose values a cell is averaged (ProtoMargin's δ)
     [[about.orders]]     what should hold between rows
     [published]  the printed numbers, as numbers: `mean`, `std`, `also`, one list per row in the order
@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,10 @@ from ..config import read_recipe
 from ..core.errors import ConfigError, unknown
 from ..core.options import build, option
 
-MEASURES = ("last", "best", "smoothed", "train_loss", "test_loss", "proto_distance")
+MEASURES = (
+    "last", "best", "smoothed", "train_loss", "test_loss",  # of the rounds' records
+    "proto_distance", "amm", "gradients", "margin_ratio", "mmd", "ffd",  # of the models
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,9 @@ class Column:
     measure: str | None = option(None, "instead of the recipe's", choices=MEASURES)
     tolerance: float | None = option(None, "instead of the recipe's", low=0)
     x: float | None = option(None, "position in the figure")
+    panel: str = option("", "panel of the figure; default: one for each measure")
+    round: int | None = option(None, "as of this round instead of the last", low=1)
+    rounds: tuple[int, ...] = option((), "stands for one column for each of these rounds")
     stand_in: str = option("", "why its numbers do not compare")
 
 
@@ -85,6 +91,8 @@ class About:
     better: str = option("higher", "which way is better", choices=("higher", "lower", "neither"))
     digits: int = option(2, "decimals that are printed", low=0)
     over: dict[str, Any] = option({}, "setting and its values, averaged in a cell")
+    reference: str = option("", "row whose features MMD and FFD take as the aim")
+    baseline: str = option("", "row whose MMD FFD compares with")
     costs: str = option("", "name of the computation, for tables that need no training")
     stand_in: str = option("", "why the numbers do not compare")
     x: str = option("", "name of the horizontal axis, for figures")
@@ -144,13 +152,24 @@ def read(path: Path) -> Recipe:
         path.stem,
         build(About, rest, f"{where}: about"),
         tuple(build(Row, row, f"{where}: row") for row in parts["rows"]),
-        tuple(build(Column, column, f"{where}: column") for column in parts["columns"]),
+        tuple(one for column in parts["columns"] for one in _columns(column, f"{where}: column")),
         tuple(build(Order, order, f"{where}: order") for order in parts["orders"]),
         {key: value for key, value in settings.items() if key not in ("method", "preset", "options")},
         published,
     )
     _check(recipe, where)
     return recipe
+
+
+def _columns(written: Mapping[str, Any], where: str) -> list[Column]:
+    """The column, or one for each of its rounds, which are then their positions in the figure."""
+    column = build(Column, written, where)
+    if not column.rounds:
+        return [column]
+    return [
+        replace(column, name=f"{column.name}, round {r}", round=r, x=float(r), rounds=())
+        for r in column.rounds
+    ]
 
 
 def _check(recipe: Recipe, where: str) -> None:
@@ -160,10 +179,12 @@ def _check(recipe: Recipe, where: str) -> None:
     for part, names in (("rows", rows), ("columns", [column.name for column in recipe.columns])):
         if len(set(names)) < len(names):
             raise ConfigError(f"{where}: two {part} have the same name")
-    for order in recipe.orders:
-        for name in (order.above, order.below):
-            if name not in rows:
-                raise ConfigError(f"{where}: order: {unknown('row', name, rows)}")
+    named = [("order", name) for order in recipe.orders for name in (order.above, order.below)]
+    about = recipe.about
+    named += [(kind, getattr(about, kind)) for kind in ("reference", "baseline") if getattr(about, kind)]
+    for kind, name in named:
+        if name not in rows:
+            raise ConfigError(f"{where}: {kind}: {unknown('row', name, rows)}")
     for kind in ("mean", "std", "also"):
         for row, values in recipe.published.get(kind, {}).items():
             if row not in rows:

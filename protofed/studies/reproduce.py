@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..config import SECTIONS, Config, resolve
 from ..core.errors import ConfigError, unknown
 from .compare import seed_range
+from .model_measures import COMPARING, MODEL_MEASURES, Look
 from .plan import SYSTEM, Planned, check_no_options
 from .recipe import Column, Recipe, Row
 
@@ -34,7 +35,14 @@ class CellPlan:
 
     @property
     def runs(self) -> list[Planned]:
-        return [planned for runs in self.by_seed for planned in runs]
+        """All runs, those that are compared with first."""
+        own = [planned for runs in self.by_seed for planned in runs]
+        beside = [other for planned in own for other in (planned.reference, planned.baseline) if other]
+        return [*beside, *own]
+
+    def known(self, keys: Container[str]) -> list[Planned]:
+        """Its own runs among these."""
+        return [planned for runs in self.by_seed for planned in runs if planned.key in keys]
 
 
 def plan_reproduction(recipe: Recipe, choice: Choice) -> list[CellPlan]:
@@ -74,12 +82,37 @@ def _cell_plan(
         return CellPlan(row, column, (), tuple(why))
     points = over_points(recipe, column)
     configs = [cell_config(recipe, row, column, point, settings) for point in points]
-    label = f"{row.name} {column.name}"
-    by_seed = tuple(tuple(Planned(label, replace(c, seed=seed)) for c in configs) for seed in seeds)
+    by_seed = tuple(
+        tuple(_planned(recipe, row, column, point, settings, seed) for point in points) for seed in seeds
+    )
     if settings:
         published = cell_config(recipe, row, column, points[0], {})
         why += changes(configs[0], published, column.measure or recipe.about.measure)
     return CellPlan(row, column, by_seed, tuple(why))
+
+
+def _planned(
+    recipe: Recipe,
+    row: Row,
+    column: Column,
+    point: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    seed: int,
+) -> Planned:
+    def run_of(one: Row) -> Planned:
+        config = replace(cell_config(recipe, one, column, point, settings), seed=seed)
+        return Planned(f"{one.name} {column.name}", config, looks=looks)
+
+    measure, about = column.measure or recipe.about.measure, recipe.about
+    taken = "mmd" if measure == "ffd" else measure
+    at_round = column.round is not None and measure in MODEL_MEASURES
+    looks = (Look(column.round, taken),) if at_round and column.round else ()
+    if measure not in COMPARING:
+        return run_of(row)
+    named = {one.name: one for one in recipe.rows}
+    reference = replace(run_of(named[about.reference]), looks=())
+    compared = [replace(run_of(one), reference=reference) for one in (row, named[about.baseline])]
+    return replace(compared[0], baseline=compared[1] if measure == "ffd" else None)
 
 
 def over_points(recipe: Recipe, column: Column) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from .tables import Table, number, with_spread
 MARKS = {
     AGREES: "=", BETTER: "↑", WORSE: "↓", DIFFERS: "≠", NOT_COMPARABLE: "≈", NO_NUMBER: "", NOT_RUN: "",
 }  # fmt: skip
+WIDEST = 12  # columns
 LEGEND = "ours (paper) difference; = agrees, ↑ better, ↓ worse, ≠ differs, ≈ not comparable"
 
 
@@ -23,10 +24,12 @@ def compact(recipe: Recipe, cells: Sequence[Cell]) -> Table:
     rows = list(dict.fromkeys(cell.row for cell in cells))
     columns = list(dict.fromkeys(cell.column for cell in cells))
     by_name = {(cell.row, cell.column): cell for cell in cells}
-    body = [[row, *(_short(by_name[row, column], recipe) for column in columns)] for row in rows]
+    heads, body = columns, [[row, *(_short(by_name[row, c], recipe) for c in columns)] for row in rows]
+    if len(columns) > max(WIDEST, len(rows)):  # a figure: its points one below the other
+        heads, body = rows, [[c, *(_short(by_name[row, c], recipe) for row in rows)] for c in columns]
     reasons = Counter(cell.why for cell in cells if cell.verdict == NOT_COMPARABLE)
     notes = [LEGEND, *(f"not comparable: {why}" for why in reasons)]
-    return Table(f"{recipe.id}: {recipe.about.title}", ["", *columns], body, notes=notes)
+    return Table(f"{recipe.id}: {recipe.about.title}", ["", *heads], body, notes=notes)
 
 
 def listing(recipe: Recipe, cells: Sequence[Cell]) -> Table:

@@ -1,7 +1,8 @@
 """Carry out planned runs: start, resume, leave out what is finished, stop when the time is up.
 
-With a budget, the runs of the first seed come first. Each unfinished run may use an equal share of the
-time that is left, so that every row of a table gets some rounds; what one does not use goes to the next.
+With a budget, the runs of the first seed come first, and among them those that others are compared with.
+Each unfinished run may use an equal share of the time that is left, so that every row of a table gets some
+rounds; what one does not use goes to the next.
 A run stops at a checkpoint and goes on from there when the study is called again.
 """
 
@@ -10,13 +11,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from .. import experiment
 from ..core.errors import ConfigError, MessageError
 from ..runs.directory import RunDir
+from .model_measures import keep
 from .plan import Planned
 
 FINISHED, PAUSED, REFUSED, FAILED, WAITING = "finished", "paused", "refused", "failed", "not started"
@@ -57,10 +59,9 @@ def carry_out(
 
     `budget` is in seconds; None means no limit, 0 starts nothing. Planned runs with the same key are one.
     """
-    unique: dict[str, Planned] = {}
-    for planned in plan:
-        unique.setdefault(planned.key, planned)
-    ordered = sorted(unique, key=lambda key: unique[key].seed)
+    unique = _merged(plan)
+    aims = {planned.reference.key for planned in unique.values() if planned.reference}
+    ordered = sorted(unique, key=lambda key: (unique[key].seed, key not in aims))
     found = {key: _look(unique[key], root) for key in ordered}
     todo = [key for key in ordered if found[key].state != FINISHED]
     until = None if budget is None else clock() + budget
@@ -87,6 +88,16 @@ def carry_out(
     return {planned.key: found[planned.key] for planned in plan}
 
 
+def _merged(plan: Sequence[Planned]) -> dict[str, Planned]:
+    """One run for each key, with the looks of all that planned it."""
+    unique: dict[str, Planned] = {}
+    for planned in plan:
+        first = unique.setdefault(planned.key, planned)
+        looks = tuple(dict.fromkeys((*first.looks, *planned.looks)))
+        unique[planned.key] = replace(first, looks=looks, reference=first.reference or planned.reference)
+    return unique
+
+
 def run_path(planned: Planned, root: Path) -> Path:
     """The directory of a run; one of the same key under another name is the same run."""
     return next(root.glob(f"*-{planned.key}"), root / planned.folder)
@@ -103,13 +114,27 @@ class _Pacer:
         self.watcher = watcher
         self.clock = clock
         self.until = None if share is None else clock() + share
+        self.look: Callable[[int], None] = lambda round: None
 
     def __call__(self, record: dict[str, Any]) -> None:
+        self.look(record["round"])
         if self.watcher:
             self.watcher.round(record)
         at_checkpoint = record["round"] % self.every == 0 and record["round"] != self.last
         if self.until is not None and at_checkpoint and self.clock() >= self.until:
             raise TimeIsUp
+
+
+def _looker(planned: Planned, built: experiment.Experiment, path: Path, root: Path) -> Callable[[int], None]:
+    """Takes the measures of a round, between it and the next."""
+
+    def look(round: int) -> None:
+        reference = run_path(planned.reference, root) if planned.reference else None
+        for one in planned.looks:
+            if one.round == round:
+                keep(built, path, one.measure, reference)
+
+    return look
 
 
 def _look(planned: Planned, root: Path) -> Done:
@@ -123,6 +148,7 @@ def _run(planned: Planned, root: Path, pacer: _Pacer) -> Done:
     path = run_path(planned, root)
     try:
         built, directory = _open(planned, path)
+        pacer.look = _looker(planned, built, path, root)
         experiment.carry_out(built, directory, pacer)
     except TimeIsUp:
         return Done(planned, path, PAUSED)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fake_runs import write_run
 
-from protofed.studies import measures
+from protofed.studies import model_measures
 from protofed.studies.cells import Cell, cells, claims, judge
 from protofed.studies.recipe import Recipe, read
 from protofed.studies.reproduce import CellPlan, Choice, plan_reproduction
@@ -134,6 +134,50 @@ def test_what_is_measured(tmp_path: Path, about: str, column: str, value: float)
     assert cells(recipe, plans, done)[0].ours == pytest.approx(value)
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("round = 2", 50.0),
+        ("round = 3", 30.0),
+        ("round = 4", math.nan),  # not done yet
+        ("round = 1\nclient = 1", 10.0),
+        ('round = 2\nmeasure = "train_loss"', 1 / 2),
+        ('round = 2\nmeasure = "amm"', math.nan),  # nobody looked at that time
+    ],
+)
+def test_as_of_a_round(tmp_path: Path, column: str, value: float) -> None:
+    """Rounds with clients (10, 10), (30, 70), (20, 40): means 10, 50, 30."""
+    recipe = recipe_of(tmp_path, "", column)
+    plans = plan_reproduction(recipe, Choice(rows=["A"], seeds=1, settings={"rounds": 3}))
+    (planned,) = plans[0].runs
+    rounds = [[10.0, 10.0], [30.0, 70.0], [20.0, 40.0]]
+    done = {planned.key: write_run(tmp_path / "run", planned, {"gp_local": rounds})}
+    assert cells(recipe, plans, done)[0].ours == pytest.approx(value, nan_ok=True)
+
+
+def test_a_column_over_rounds_is_one_for_each(tmp_path: Path) -> None:
+    path = tmp_path / "curve.toml"
+    text = RECIPE.format(about="", column="rounds = [1, 2]", order="")
+    path.write_text(text[: text.index("[published.mean]")])
+    recipe = read(path)
+    assert [(c.name, c.round, c.x) for c in recipe.columns] == [
+        ("x, round 1", 1, 1.0),
+        ("x, round 2", 2, 2.0),
+    ]
+    keys = {planned.key for plan in plan_reproduction(recipe, Choice(seeds=1)) for planned in plan.runs}
+    assert len(keys) == 2  # one run a row
+
+
+def test_many_columns_stand_one_below_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "curve.toml"
+    text = RECIPE.format(about="", column=f"rounds = {list(range(1, 14))}", order="")
+    path.write_text(text[: text.index("[published.mean]")])
+    recipe = read(path)
+    table = compact(recipe, cells(recipe, plan_reproduction(recipe, Choice()), {}))
+    assert list(table.headings) == ["", "A", "B"]
+    assert [row[0] for row in table.rows][:2] == ["x, round 1", "x, round 2"]
+
+
 def test_a_distance_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = recipe_of(tmp_path, "", 'measure = "proto_distance"')
     plans = plan_reproduction(recipe, Choice(rows=["A"], seeds=1))
@@ -147,9 +191,10 @@ def test_a_distance_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     class Reopened:
         class federation:
             engine = Engine()
+            round = 2
 
-    monkeypatch.setattr(measures.experiment, "reopen", lambda directory: Reopened())
-    monkeypatch.setattr(measures, "prototype_distance", lambda experiment: 0.25)
+    monkeypatch.setattr(model_measures.experiments, "reopen", lambda directory: Reopened())
+    monkeypatch.setitem(model_measures.ALONE, "proto_distance", lambda experiment: 0.25)
     assert [cells(recipe, plans, done)[0].ours for _ in range(2)] == [0.25, 0.25]
     assert calls == ["closed"]
 
