@@ -1,4 +1,4 @@
-"""What MkDocs calls: adds the generated pages, fills in the navigation, and draws figures into the page."""
+"""What MkDocs calls: adds the generated pages, fills in the navigation, draws figures into the page."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mkdocs.structure.pages import Page
 DOCS = Path(__file__).parents[1]
 sys.path.insert(0, str(DOCS))  # MkDocs loads this file alone, without its package
 
+from generator.lists import with_four_spaces  # noqa: E402
 from generator.pages import generated_pages  # noqa: E402
 
 _FIGURE = re.compile(r'<img alt="[^"]*" src="(?:\.\./)*(figures/[\w-]+\.svg)"[^>]*/?>')
@@ -31,6 +32,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for place, text in generated_pages().items():
         files.append(File.generated(config, place, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    return with_four_spaces(markdown)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:

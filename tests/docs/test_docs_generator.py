@@ -9,6 +9,7 @@ import pytest
 from generator.commands import commands_page
 from generator.example_round import command, play
 from generator.formulas import scripts, with_formulas, with_symbols
+from generator.lists import with_four_spaces
 from generator.markdown import module_text, prose, table
 from generator.messages import messages_section, parts_of, sends_prototypes, sent_parts
 from generator.methods import method_page, method_parts, read_parts
@@ -103,6 +104,12 @@ def test_formulas() -> None:
     assert with_formulas(text) == f'As here:\n\n<div class="formulas">{row}</div>\n\nEnd'
     assert with_symbols("w_k, `w_k`, proto_pass") == "w<sub>k</sub>, `w_k`, proto_pass"
     assert scripts("a < b") == "a &lt; b"
+
+
+def test_lists_keep_what_belongs_to_them() -> None:
+    """Three spaces become four within a numbered list, code in it moves along, and all else stays."""
+    text = "1. a\n\n   ```sh\n     b\n   ```\n2. c\n\nend\n   d"
+    assert with_four_spaces(text) == "1. a\n\n    ```sh\n      b\n    ```\n\n2. c\n\nend\n   d"
 
 
 def test_markdown() -> None:
