@@ -19,6 +19,7 @@ class LocalData:
     x: Tensor
     y: Tensor
     augment: Augment | None = field(default=None, repr=False)
+    _present: dict[int, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -34,8 +35,10 @@ class LocalData:
 
     def present(self, num_classes: int) -> Tensor:
         """Bool [C]: the classes of which this client has training samples."""
-        labels = self.y[self.y >= 0]
-        return torch.bincount(labels.flatten(), minlength=num_classes) > 0
+        if num_classes not in self._present:
+            labels = self.y[self.y >= 0]
+            self._present[num_classes] = torch.bincount(labels.flatten(), minlength=num_classes) > 0
+        return self._present[num_classes]
 
 
 class Batch(NamedTuple):

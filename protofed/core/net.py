@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -117,11 +118,23 @@ class LiveNet(Net):
 
     def named(self) -> Tree:
         """The live tensors themselves, by full name."""
-        return {
-            f"{part}.{name}": tensor
+        return {name: table[key] for name, table, key in self._places}
+
+    @cached_property
+    def _places(self) -> list[tuple[str, dict[str, Tensor], str]]:
+        """Where each tensor of a state_dict lies: walking through the modules takes as long as a small
+        model's forward pass."""
+        return [
+            (f"{part}.{path}.{key}" if path else f"{part}.{key}", table, key)
             for part, module in self.modules.items()
-            for name, tensor in module.state_dict(keep_vars=True).items()
-        }
+            for path, owner in module.named_modules(remove_duplicate=False)
+            for table, left_out in (
+                (owner._parameters, frozenset()),
+                (owner._buffers, owner._non_persistent_buffers_set),
+            )
+            for key, tensor in table.items()
+            if tensor is not None and key not in left_out
+        ]
 
     def install(self, tensors: Mapping[str, Tensor]) -> None:
         """Overwrite the modules' tensors. The layout in memory stays the modules' own."""

@@ -73,9 +73,11 @@ def nearest(z: Tensor, protos: Tensor, known: Tensor, fallback: Tensor) -> Tenso
 
     Where no class is known at all the scores are `fallback`, the classifier's logits.
     """
-    scores = -pairwise_l2(z, protos)
-    scores = scores.masked_fill(~known, float("-inf"))
-    return torch.where(known.any(), scores, fallback)
+    return _among(-pairwise_l2(z, protos), known, fallback)
+
+
+def _among(scores: Tensor, known: Tensor, fallback: Tensor) -> Tensor:
+    return torch.where(known.any(), scores.masked_fill(~known, float("-inf")), fallback)
 
 
 def prototype_scores(
@@ -90,9 +92,10 @@ def prototype_scores(
         return {"clf": logits}
     own = mem["n"] > 0 if "n" in mem else torch.zeros_like(known)
     mean = mem["mean"] if "mean" in mem else torch.zeros_like(protos)
+    scores = -pairwise_l2(z, protos)
     return {
         "clf": logits,
-        "gp_all": nearest(z, protos, known, logits),
-        "gp_local": nearest(z, protos, known & local, logits),
+        "gp_all": _among(scores, known, logits),
+        "gp_local": _among(scores, known & local, logits),
         "lp": nearest(z, mean, own, logits),
     }
