@@ -4,6 +4,9 @@ Everything before and after training (`prepare`, `upload`, evaluation) is the se
 In between, the clients' tensors lie stacked along a leading axis; each step runs `loss` under vmap over
 the clients that still have work, once per batch size, so batches are never padded and BatchNorm sees
 true batches. The gradient is that of the sum of the losses, which is each client's own.
+
+A stacked step of one or two clients costs more than their steps one by one, so the few clients that
+would go on long after all others train alone.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from .base import Failure, Job
 from .sequential import Sequential
 from .stacked import StackedNet
 
+FEW = 4  # so many clients make stacking worth it
 LARGEST = 50  # clients in one cohort: beyond, memory grows and speed does not
 
 Step = tuple[Tensor, Tensor, Tensor, bool]
@@ -49,12 +53,13 @@ class Cohort(Sequential):
     together: ClassVar[bool] = True
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Outcome | Failure]:
-        answers: dict[int, Outcome | Failure] = {}
-        for cohort in cohorts(jobs):
+        alone = [job for members in by_group(jobs) for job in self._far_longer(members)]
+        answers = {_client(job): answer for job, answer in zip(alone, super().run(alone))}
+        rest = [job for job in jobs if _client(job) not in answers]
+        for cohort in cohorts(rest):
             sessions = []
             for job in cohort:
-                client = job.turn.client
-                assert client is not None
+                client = _client(job)
                 state, data = self.store.get(client), self.data.train(client)
                 try:
                     sessions.append(begin(job.turn, job.leg, state, data, job.down))
@@ -63,19 +68,34 @@ class Cohort(Sequential):
             if sessions:
                 answers |= run_cohort(sessions)
         for job in jobs:
-            assert job.turn.client is not None
-            yield answers.pop(job.turn.client)
+            yield answers.pop(_client(job))
+
+    def _far_longer(self, members: Sequence[Job]) -> list[Job]:
+        """Those with more than twice the work of the FEW-th longest: fewer than FEW clients, for most of
+        whose steps nobody would be left to share them with."""
+        work = [self.data.size(_client(job)) * job.turn.epochs for job in members]
+        if len(work) < FEW:
+            return []
+        limit = 2 * sorted(work)[-FEW]
+        return [job for job, amount in zip(members, work) if amount > limit]
+
+
+def _client(job: Job) -> int:
+    assert job.turn.client is not None
+    return job.turn.client
+
+
+def by_group(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Jobs by architecture."""
+    groups: dict[int, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(job.turn.group, []).append(job)
+    return list(groups.values())
 
 
 def cohorts(jobs: Sequence[Job]) -> list[list[Job]]:
     """Jobs of one architecture, at most LARGEST together."""
-    groups: dict[int, list[Job]] = {}
-    for job in jobs:
-        groups.setdefault(job.turn.group, []).append(job)
-    found = []
-    for members in groups.values():
-        found += [members[i : i + LARGEST] for i in range(0, len(members), LARGEST)]
-    return found
+    return [members[i : i + LARGEST] for members in by_group(jobs) for i in range(0, len(members), LARGEST)]
 
 
 def run_cohort(sessions: list[Session]) -> dict[int, Outcome | Failure]:

@@ -1,0 +1,66 @@
+"""The cohort engine's own decisions: who trains together, who alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from protofed.config import resolve
+from protofed.core.client import Session
+from protofed.core.data import LocalData
+from protofed.data.federated import OwnData
+from protofed.engines import cohort
+from protofed.experiment import Experiment, make_federation, make_task
+from protofed.testing import assert_close, snapshot, toy_groups
+
+SIZES = (90, 10, 12, 8, 9, 60, 7)
+
+
+def data(sizes: tuple[int, ...]) -> OwnData:
+    """Clients with so many samples of two classes."""
+    parts = []
+    for client, size in enumerate(sizes):
+        generator = torch.Generator().manual_seed(client)
+        x = torch.randn(size, 6, dtype=torch.float64, generator=generator)
+        parts.append(LocalData(x, torch.arange(size) % 2))
+    return OwnData(parts, parts)
+
+
+def trained(engine: str, sizes: tuple[int, ...]) -> Experiment:
+    config = resolve(
+        {"method": "fedproto", "clients": len(sizes), "rounds": 2, "batch_size": 4, "dtype": "float64"},
+        {"engine": engine},
+    )
+    clients, (groups, _) = data(sizes), toy_groups("mlp")
+    index = np.zeros(len(sizes), dtype=np.int64)
+    task = make_task(config, config.make_method(), groups, index, (6,), tuple("abcde"))
+    experiment = Experiment(config, task, clients, make_federation(config, task, clients))
+    experiment.play(None)
+    return experiment
+
+
+@pytest.mark.parametrize(
+    ("sizes", "stacked"),
+    [
+        (SIZES, {1, 2, 3, 4, 6}),  # the fourth longest has 10: 90 and 60 are more than twice that
+        ((21, 10, 10, 10, 10), {1, 2, 3, 4}),
+        ((20, 10, 10, 10, 10), {0, 1, 2, 3, 4}),
+        ((50, 10, 10), {0, 1, 2}),  # too few for the rule
+    ],
+)
+def test_clients_with_far_more_work_train_alone(sizes, stacked, monkeypatch) -> None:
+    seen: set[int | None] = set()
+    inner = cohort.run_cohort
+
+    def watched(sessions: list[Session]):
+        seen.update(session.turn.client for session in sessions)
+        return inner(sessions)
+
+    monkeypatch.setattr(cohort, "run_cohort", watched)
+    trained("cohort", sizes)
+    assert seen == stacked
+
+
+def test_alone_or_together_the_numbers_are_the_same() -> None:
+    assert_close(snapshot(trained("sequential", SIZES)), snapshot(trained("cohort", SIZES)), 1e-10)
