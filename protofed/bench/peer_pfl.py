@@ -101,7 +101,9 @@ def main(folder: str, size: str) -> None:
         local_learning_rate=task.opt.lr, local_num_epochs=task.epochs, local_batch_size=task.batch_size
     )
     tell(ready=True)
-    FedProto(experiment).run(Cohort(task.clients), SimulatedBackend(users, users), model, params)
+    FedProto(experiment).run(
+        Cohort(task.clients), SimulatedBackend(users, users), model, params, send_metrics_to_platform=False
+    )
 
 
 def _user(experiment: Any, client: int) -> PyTorchTensorDataset:

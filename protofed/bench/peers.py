@@ -10,9 +10,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import select
+import queue
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,9 @@ class Peer:
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         self._answer(START_SECONDS)
 
     def play(self, turn: int) -> int:
@@ -61,6 +65,7 @@ class Peer:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        self._reader.join(timeout=10)
         for stream in (self._process.stdin, self._process.stdout):
             if stream:
                 stream.close()
@@ -73,14 +78,20 @@ class Peer:
         except BrokenPipeError as error:
             raise EngineError(f"the process of {self.title} ended") from error
 
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
     def _answer(self, seconds: float) -> dict[str, Any]:
         """The next line of JSON; peers may print other lines."""
-        assert self._process.stdout is not None
         while True:
-            if not select.select([self._process.stdout], [], [], seconds)[0]:
+            try:
+                line = self._lines.get(timeout=seconds)
+            except queue.Empty as error:
                 self._process.kill()
-                raise EngineError(f"{self.title} did not answer within {seconds:.0f} s")
-            line = self._process.stdout.readline()
+                raise EngineError(f"{self.title} did not answer within {seconds:.0f} s") from error
             if not line:
                 raise EngineError(f"the process of {self.title} ended with exit code {self._process.wait()}")
             if line.startswith(PREFIX):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from .goals import judged
@@ -32,8 +33,19 @@ def tables(results: dict[str, Any]) -> Iterator[Grid]:
         yield _goals(goals)
 
 
-def markdown(results: dict[str, Any], command: str) -> str:
-    """The figures as a page that can be included: command, machine, tables."""
+BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
+
+
+def write_markdown(file: Path, text: str) -> None:
+    """Into the file, between the marks if it has them: a page keeps what stands around."""
+    page = file.read_text() if file.exists() else ""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    file.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}" if begin and end else text)
+
+
+def markdown(results: dict[str, Any], command: str, figure: str | None = None) -> str:
+    """The figures as part of a page: command, machine, tables; `figure` is the path to the picture."""
     about = results["machine"]
     lines = [
         f"Command: `{command}`, on {about['processor']}, {about['cores']} cores, {about['memory_gb']} GB, "
@@ -47,6 +59,8 @@ def markdown(results: dict[str, Any], command: str) -> str:
         lines += [_line(["---"] + ["---:"] * (len(grid.columns) - 1))]
         lines += [_line(row) for row in grid.rows] + [""]
         lines += [grid.note, ""] if grid.note else []
+    if figure:
+        lines += [f"![Time and memory of a round against the number of clients]({figure})", ""]
     return "\n".join(lines)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from ..bench.machine import machine
 from ..bench.measure import bench
 from ..bench.peers import present
 from ..bench.server_step import server_step
-from ..bench.tables import Grid, markdown, tables
+from ..bench.tables import Grid, markdown, tables, write_markdown
 from ..bench.workloads import WORKLOADS
 from ..core.errors import ConfigError, unknown
 
@@ -50,7 +51,12 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         "--peers", action="store_true", help="W1 also on Flower's simulation and on pfl, where installed"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables here too")
+    parser.add_argument(
+        "--markdown",
+        type=Path,
+        metavar="FILE",
+        help="write the tables here too, between the marks of a page",
+    )
     parser.add_argument(
         "--figure", type=Path, metavar="FILE", help="draw what `scale` finds: .svg, .png or .pdf"
     )
@@ -130,7 +136,8 @@ def _write(args: argparse.Namespace, results: dict[str, Any]) -> None:
     if args.json:
         args.json.write_text(json.dumps(results, indent=2) + "\n")
     if args.markdown:
-        args.markdown.write_text(markdown(results, " ".join(["protofed", *args.argv])))
+        figure = os.path.relpath(args.figure, args.markdown.parent) if args.figure else None
+        write_markdown(args.markdown, markdown(results, " ".join(["protofed", *args.argv]), figure))
     if args.figure:
         draw_scale(results["scale"], args.figure)
     for file in (args.json, args.markdown, args.figure):

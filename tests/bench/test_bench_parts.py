@@ -1,5 +1,6 @@
 """Parts of the benchmark: goals, tables, contenders, peers, memory."""
 
+import pytest
 import torch
 
 from protofed.bench import aggregation, scale, server_step
@@ -7,8 +8,8 @@ from protofed.bench.goals import judged
 from protofed.bench.loops import Bare, ByHand, Naive
 from protofed.bench.machine import Peak, interleaved
 from protofed.bench.peer_client import loss, prototype_sums, train, w1
-from protofed.bench.peers import PEERS, present
-from protofed.bench.tables import markdown, tables
+from protofed.bench.peers import PEERS, Peer, present
+from protofed.bench.tables import BEGIN, END, markdown, tables, write_markdown
 from protofed.core.rng import torch_generator
 from protofed.ops import tgp_server
 
@@ -56,6 +57,15 @@ def test_markdown_names_what_is_absent_and_ends_with_the_goals() -> None:
     assert "Not installed, so not measured: pfl." in page
     assert "| protofed cohort | 0.083 | 12 | 0.010 | 1 | 6.00 | 2.00 |" in page
     assert [grid.title for grid in tables(results())][-1] == "goals"
+
+
+def test_markdown_goes_between_the_marks_of_a_page(tmp_path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    write_markdown(page, "new\n")
+    assert page.read_text() == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
+    write_markdown(tmp_path / "alone.md", "new\n")
+    assert (tmp_path / "alone.md").read_text() == "new\n"
 
 
 def test_interleaved_takes_turns_after_a_warm_up() -> None:
@@ -127,6 +137,19 @@ def test_present_and_absent_peers_are_all_peers() -> None:
     installed, absent = present()
     assert {*installed, *absent} == PEERS.keys()
     assert not {*installed} & {*absent}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PEERS)
+def test_a_peer_plays_rounds_when_told_and_ends(name: str, tmp_path) -> None:
+    if name not in present()[0]:
+        pytest.skip(f"{name} is not installed")
+    peer = Peer(name, tmp_path, small=True)
+    try:
+        assert peer.play(1) == peer.play(2) == 200
+    finally:
+        peer.close()
+    assert peer._process.returncode == 0
 
 
 def test_a_point_of_the_scale_counts_its_clients() -> None:
