@@ -13,6 +13,7 @@ from .cells import Cell
 from .compare import Line
 from .recipe import Recipe
 
+MOST_ACROSS = 3  # panels side by side
 AXES = {
     "train_loss": "training loss", "test_loss": "test loss", "proto_distance": "prototype distance",
     "amm": "AMM", "gradients": "gradient dissimilarity", "mmd": "MMD", "ffd": "FFD (%)",
@@ -109,8 +110,13 @@ def _figure(panels: int) -> tuple[Any, list[Any]]:
         raise ConfigError("plot: needs matplotlib: pip install 'protofed[report]'")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.5 * panels, 4), layout="constrained")
-    return figure, list(figure.subplots(1, panels, squeeze=False)[0])
+    across = min(panels, MOST_ACROSS)
+    down = -(-panels // across)
+    figure = Figure(figsize=(5.5 * across, 4 * down), layout="constrained")
+    places = list(figure.subplots(down, across, squeeze=False).flat)
+    for empty in places[panels:]:
+        empty.remove()
+    return figure, places[:panels]
 
 
 def _save(figure: Any, path: Path) -> Path:

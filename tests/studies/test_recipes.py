@@ -18,12 +18,14 @@ from protofed.studies.reproduce import Choice, plan_reproduction
 
 EXPECTED = {
     "fp-t2", "fp-t3", "fp-t4", "fp-f3", "fp-f4", "fp-params", "tgp-t1", "tgp-t5", "tgp-t6", "tgp-t7",
-    "tgp-t8", "tgp-t9", "tgp-t10", "tgp-t12", "pm-t2", "pm-t3", "plcc-t2", "plcc-t5",
+    "tgp-t8", "tgp-t9", "tgp-t10", "tgp-t12", "pm-t2", "pm-t3", "plcc-t2", "plcc-t5", "tgp-t2", "tgp-t3",
+    "tgp-t4", "tgp-t11", "tgp-f1", "tgp-f4", "pm-t4", "pm-f2", "pm-f3", "pm-f4", "pm-f5", "plcc-t3",
+    "plcc-t4", "plcc-f3", "plcc-f4", "plcc-f5", "plcc-f6",
 }  # fmt: skip
 
 
 def test_all_are_there_in_order():
-    assert set(recipe_ids()) >= EXPECTED
+    assert set(recipe_ids()) == EXPECTED
     assert recipe_ids().index("tgp-t9") < recipe_ids().index("tgp-t10")
 
 
@@ -34,12 +36,12 @@ def test_every_cell_resolves(name):
     assert len(plans) == len(recipe.rows) * len(recipe.columns)
     assert recipe.about.paper
     assert recipe.about.title
-    runs = [planned for plan in plans for planned in plan.runs]
+    runs = {planned.key: planned for plan in plans for planned in plan.runs}
     if recipe.about.costs:
         assert not runs
         return
     assert recipe.about.hours > 0
-    for planned in runs:
+    for planned in runs.values():
         assert resolve(planned.config.to_dict()) == planned.config  # methods and options exist
 
 
@@ -77,6 +79,20 @@ PRINTED = [
     ("plcc-t2", "MOON", "Avg", 51.822, math.nan),
     ("plcc-t5", "contra w/, corr φ=1", "Avg", 78.304, math.nan),
     ("plcc-t5", "contra w/o, corr w/", "Avg", 53.496, math.nan),
+    ("tgp-t2", "FedProto", "HtFE8-HtC4", 25.57, 0.72),
+    ("tgp-t2", "FedTGP", "100 clients", 41.57, 0.30),
+    ("tgp-t2", "FedGen", "50 clients", 37.95, 0.25),
+    ("tgp-t3", "FML", "E=20", 36.02, 0.22),
+    ("tgp-t4", "FedProto", "K=64", 30.71, 0.65),
+    ("tgp-t4", "LG-FedAvg", "K=1024", 40.46, 0.01),
+    ("tgp-t11", "FedTGP", "ResNet18", 46.47, 0.96),
+    ("pm-t4", "FedProto", "AMM FEMNIST", 1.51, math.nan),
+    ("pm-t4", "Centralized", "AMM MNIST", 8.68, math.nan),
+    ("pm-t4", "FedProx", "FFD Synthetic", 61.9, math.nan),
+    ("plcc-t3", "FedPLCC", "DSLR", 80.00, math.nan),
+    ("plcc-t3", "FPL", "Avg", 76.45, math.nan),
+    ("plcc-t4", "FedPLVM", "Quickdraw", 55.50, math.nan),
+    ("plcc-t4", "FedAvg", "Avg", 43.867, math.nan),
 ]
 
 
@@ -96,10 +112,30 @@ def test_fedavg_has_two_printed_values():
 
 
 def test_domain_averages_are_means_of_the_domains():
-    """FedPLCC prints the plain mean over its five domains; all rows of Table 2."""
-    recipe = load_recipe("plcc-t2")
-    for row in recipe.published["mean"].values():
-        assert sum(row[:5]) / 5 == pytest.approx(row[5], abs=0.001)
+    """FedPLCC prints the plain mean over its domains; all rows of Tables 2 to 4."""
+    for name, domains in (("plcc-t2", 5), ("plcc-t3", 4), ("plcc-t4", 6)):
+        for row in load_recipe(name).published["mean"].values():
+            assert sum(row[-domains - 1 : -1]) / domains == pytest.approx(row[-1], abs=0.001)
+
+
+def test_fedplcc_takes_ten_steps_a_round():
+    """300 samples in batches of 32 are 10 steps: one epoch."""
+    (planned, *_) = plan_reproduction(load_recipe("plcc-t2"), Choice(rows=["FedPLCC"]))[0].runs
+    assert (planned.config.train.epochs, planned.config.train.batch_size) == (1, 32)
+    assert planned.config.partition == "domain:m=30"
+    (planned, *_) = plan_reproduction(load_recipe("plcc-t2"), Choice(rows=["FPL"]))[0].runs
+    assert planned.config.make_method().pull == "mean"
+
+
+def test_weights_of_fedplcc_depend_on_the_data():
+    found = {
+        name: plan_reproduction(load_recipe(name), Choice(rows=["FedPLCC"]))[0]
+        .runs[0]
+        .config.make_method()
+        .lam1
+        for name in ("plcc-t2", "plcc-t3", "plcc-t4")
+    }
+    assert found == {"plcc-t2": 100.0, "plcc-t3": 20.0, "plcc-t4": 1.0}
 
 
 def test_settings_of_some_cells():
