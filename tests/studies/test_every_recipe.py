@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -96,19 +97,17 @@ def made_up(spec: str) -> Dataset:
 
 
 def representatives() -> list[Planned]:
-    """One run for each method with its options and network, of recipes whose networks are small."""
+    """One run for each method, network and kind of data, of recipes whose networks are small."""
     found: dict[str, Planned] = {}
     for name in TRAINED:
         for one in planned(name):
             kind = parse_source(one.config.data)[0]
             if not name.startswith("tgp") and (kind in SHAPES or kind == "synthetic"):
-                found.setdefault(f"{one.config.make_method()} {one.config.models} {kind}", one)
+                found.setdefault(f"{one.config.method} {one.config.models} {kind}", one)
     return list(found.values())
 
 
 def small(config: Config) -> Config:
-    from dataclasses import replace
-
     rounds = replace(config.rounds, sample=None, participation=1.0)
     system = replace(config.system, engine="sequential")
     return replace(config, clients=CLIENTS, rounds=rounds, system=system)
