@@ -20,6 +20,7 @@ from .errors import ConfigError, MessageError
 from .net import LiveNet, selects
 from .optim import Opt, Stepper
 from .record import Record, Tree
+from .rng import seed_torch
 from .task import Task, Turn
 
 
@@ -255,7 +256,7 @@ class _torch_seed:
 
     def __enter__(self) -> None:
         self.state = torch.get_rng_state()
-        torch.manual_seed(self.seed)
+        seed_torch(self.seed)
 
     def __exit__(self, *_: object) -> None:
         torch.set_rng_state(self.state)

@@ -21,7 +21,7 @@ from .base import Answer, Bundle, Failure
 from .store import Store
 
 TOGETHER = 64  # uploads checked together at most
-TOGETHER_BYTES = 512 * 1024  # and no more than about this: joined rows should stay in the cache
+TOGETHER_BYTES = 3 * 512 * 1024  # and no more than about this: beyond, joined rows fall out of the caches
 
 
 @dataclass

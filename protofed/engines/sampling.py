@@ -15,6 +15,7 @@ from ..core.options import option
 from ..core.rng import torch_generator
 
 ROUND_OFF = 1e-9  # 0.29 · 100 is a hair below 29 in floating point
+MANY = 100_000  # clients from which on participants are drawn one by one
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def draw(
     elif sampling == "size":
         chosen = _by_size([size(c) for c in range(population)], count, generator)
     else:
-        chosen = torch.randperm(population, generator=generator)[:count]
+        chosen = _uniform(population, count, generator)
     late_count = count - round_half_up(count * (1 - plan.stragglers))
     late = set(chosen[torch.randperm(count, generator=generator)[:late_count]].tolist())
     return [_drawn(c, c in late, plan, epochs, seed, round) for c in sorted(chosen.tolist())]
@@ -78,6 +79,17 @@ def _drawn(client: int, late: bool, plan: Rounds, epochs: int, seed: int, round:
         return Drawn(client, epochs, True)
     generator = torch_generator(seed, round, client, "straggler")
     return Drawn(client, int(torch.randint(low, epochs, (), generator=generator)), True)
+
+
+def _uniform(population: int, count: int, generator: torch.Generator) -> Tensor:
+    """Without replacement. A permutation of a million takes as long as a small round: there, the first
+    different ones of independent draws, which is the same distribution."""
+    if population <= MANY or count > population // 10:
+        return torch.randperm(population, generator=generator)[:count]
+    found: dict[int, None] = {}
+    while len(found) < count:
+        found.update(dict.fromkeys(torch.randint(population, (count,), generator=generator).tolist()))
+    return torch.tensor(list(found)[:count])
 
 
 def _by_size(sizes: list[int], count: int, generator: torch.Generator) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from protofed.core.rng import key_seed, numpy_generator, seeded, torch_generator
+from protofed.core.rng import key_seed, numpy_generator, seed_torch, seeded, torch_generator
 
 quick = settings(max_examples=25, deadline=None)
 parts = st.one_of(st.integers(-5, 1000), st.text(max_size=4), st.none())
@@ -66,3 +66,10 @@ def test_seeded_restores_after_an_error() -> None:
     with pytest.raises(RuntimeError), seeded(2):
         torch.rand(3) @ torch.rand(2)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_seeding_torch_gives_the_numbers_of_manual_seed() -> None:
+    torch.manual_seed(7)
+    expected = torch.rand(5)
+    seed_torch(7)
+    assert torch.equal(torch.rand(5), expected)

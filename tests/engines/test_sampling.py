@@ -218,3 +218,14 @@ def test_nobody_left_keeps_the_model() -> None:
     start = experiment.federation.state
     assert experiment.federation.play()["clients"] == 0
     assert experiment.federation.state is start
+
+
+def test_few_of_very_many_are_distinct_reproducible_and_spread_evenly() -> None:
+    """Of 200,000 clients, half are below 100,000: of 20,000 drawn, 10,000 ± 5 standard deviations (71)."""
+    first = [d.client for d in drawn(200_000, epochs=1, sample=20_000)]
+    assert first == sorted(set(first))
+    assert len(first) == 20_000
+    assert 0 <= first[0] < first[-1] < 200_000
+    assert abs(sum(c < 100_000 for c in first) - 10_000) < 355
+    assert first == [d.client for d in drawn(200_000, epochs=1, sample=20_000)]
+    assert first != [d.client for d in drawn(200_000, epochs=1, sample=20_000, round=2)]
