@@ -64,9 +64,12 @@ class Comparison:
 
 
 def plan_comparison(texts: Sequence[str], settings: Mapping[str, Any], seeds: int) -> list[Planned]:
-    """The runs of a comparison. "all" stands for every method, Local first: the one to beat."""
+    """The runs of a comparison. "all" stands for every method that is not named beside it, Local first:
+    the one to beat."""
     check_no_options(settings, "fedproto:lam=0.1")
-    written = [name for text in texts for name in (["local", *methods] if text == "all" else [text])]
+    named = {text.split(":")[0] for text in texts}
+    every = [name for name in ("local", *methods) if name not in named]
+    written = [name for text in texts for name in (every if text == "all" else [text])]
     choices = [read_method(text) for text in dict.fromkeys(written)]
     if not choices:
         raise ConfigError("compare: name at least one method, or all")

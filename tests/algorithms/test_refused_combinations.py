@@ -1,6 +1,6 @@
 """Which methods refuse which settings, before training, and what they say.
 
-`python tests/algorithms/test_refused_combinations.py` prints the table of all methods.
+`python tests/algorithms/test_refused_combinations.py` prints the table of all methods and the messages.
 """
 
 from __future__ import annotations
@@ -83,6 +83,16 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def listed_messages() -> str:
+    """Every message with the settings that it answers; one line for methods that say the same."""
+    found: dict[str, list[str]] = {}
+    for method in methods:
+        for setting in SETTINGS:
+            if message := refusal(method, setting):
+                found.setdefault(message.replace(method, "METHOD", 1), []).append(f"{method} ({setting})")
+    return "\n".join(f"- {message}\n  ({', '.join(who)})" for message, who in found.items())
+
+
 ONE_MODEL = {"bases differ", "heads differ", "sizes differ"}
 REFUSED = {
     "local": set(),
@@ -145,6 +155,11 @@ def test_messages(method, setting, message):
     assert re.search(message, refusal(method, setting) or "accepted")
 
 
+def test_the_list_names_who_says_what():
+    assert "METHOD needs plain SGD, got momentum=0.5" in listed_messages()
+    assert "scaffold (momentum)" in listed_messages()
+
+
 def test_the_table_has_a_row_for_every_method():
     lines = table().splitlines()
     assert len(lines) == 2 + len(list(methods))
@@ -152,4 +167,4 @@ def test_the_table_has_a_row_for_every_method():
 
 
 if __name__ == "__main__":
-    sys.stdout.write(table() + "\n")
+    sys.stdout.write(f"{table()}\n\n{listed_messages()}\n")

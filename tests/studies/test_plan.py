@@ -64,6 +64,13 @@ def test_all_stands_for_every_method_and_nobody_is_planned_twice():
     assert [planned.row for planned in plan] == ["fedavg", "local", *others]
 
 
+def test_a_method_with_options_takes_its_place_among_all():
+    rows = [planned.row for planned in plan_comparison(["all", "fedplcc:lam1=1"], {}, 1)]
+    assert "fedplcc" not in rows
+    assert rows[-1] == "fedplcc:lam1=1"
+    assert len(rows) == len(list(methods))
+
+
 def test_seeds_start_at_the_given_one():
     assert [planned.seed for planned in plan_comparison(["local"], {"seed": "7"}, 3)] == [7, 8, 9]
     with pytest.raises(ConfigError, match="at least 1, got 0"):
