@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ class _Tabular(Tracker):
         path = Path(self.target) if self.target else run.path / f"metrics{self.suffix}"
         write_atomic(path, self.encode(table_of(run)))
 
+    @abstractmethod
     def encode(self, table: dict[str, list[float | None]]) -> bytes:
-        raise NotImplementedError
+        """The file's contents."""
 
 
 class Csv(_Tabular):
