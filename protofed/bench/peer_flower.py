@@ -18,17 +18,12 @@ from .machine import cores
 from .peer_client import prototype_sums, train, w1
 from .peers import tell, told_to_go
 
-QUIET = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_DISABLE_MEMORY_MONITOR": "1",
-}
 POLL_SECONDS = 0.01
 
 
 def main(folder: str, size: str) -> None:
+    from ..flower.simulation import QUIET
+
     os.environ.update(QUIET)
     from flwr.clientapp import ClientApp
     from flwr.serverapp import ServerApp
