@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from ..engines.base import Answer, Bundle
 from ..engines.cohort import LARGEST
 from ..engines.inbox import Inbox, Tally
 from ..engines.store import Store
-from .machine import Peak, interleaved
+from .machine import Peak, interleaved, ratios
 
 CLASSES, DIM = 10, 512
 POOL = 5_000  # 100 MB: more than caches hold, as the 2 GB of 100,000 uploads would be
@@ -45,13 +46,12 @@ def aggregation(uploads: int, repeats: int) -> dict[str, Any]:
         },
         repeats,
     )
-    plain = timed["plain sum"]
     return {
         "uploads": uploads,
         "shape": [CLASSES, DIM],
         "repeats": repeats,
-        "microseconds_per_upload": {name: 1e6 * value / uploads for name, value in timed.items()},
-        "ratios": {name: value / plain for name, value in timed.items()},
+        "microseconds_per_upload": {name: 1e6 * median(each) / uploads for name, each in timed.items()},
+        **ratios(timed, "plain sum"),
         "growth_mb": {
             str(count): _growth(task, _stream(bundles, -(-count // LARGEST)))
             for count in (max(1, uploads // 10), uploads)

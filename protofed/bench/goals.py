@@ -1,7 +1,8 @@
 """What we want to reach, and whether a run of `protofed bench` reached it.
 
-All are ratios of two things measured in that run. The released code of FedProto and HtFLlib cannot be
-installed with pip; the naive loop, written like them, stands in for both.
+All are ratios of two things measured in that run: of medians, by which a goal counts as reached, and of the
+fastest turns, on which other programs and neighbours on the same processor weigh less. The released code of
+FedProto and HtFLlib cannot be installed with pip; the naive loop, written like them, stands in for both.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ class Goal:
     at_most: bool = False  # the figure must not be larger than the goal
     percent: bool = False
 
-    def judge(self, results: Results) -> dict[str, Any] | None:
-        value = self.reached(results)
-        if value is None:
+    def judge(self, results: Results, fastest: Results) -> dict[str, Any] | None:
+        value, best = self.reached(results), self.reached(fastest)
+        if value is None or best is None:
             return None
         met = value <= self.goal if self.at_most else value >= self.goal
         return {
@@ -37,6 +38,7 @@ class Goal:
             "goal": self.written(self.goal, limit=True),
             "stretch": "" if self.stretch is None else self.written(self.stretch, limit=True),
             "reached": self.written(value),
+            "fastest": self.written(best),
             "value": value,
             "met": met,
         }
@@ -48,7 +50,23 @@ class Goal:
 
 def judged(results: Results) -> list[dict[str, Any]]:
     """The goals that these results say something about."""
-    return [found for goal in GOALS if (found := goal.judge(results)) is not None]
+    fastest = _fastest(results)
+    return [found for goal in GOALS if (found := goal.judge(results, fastest)) is not None]
+
+
+def _fastest(results: Any) -> Any:
+    """The same results with fastest turns in place of medians."""
+    if isinstance(results, list):
+        return [_fastest(each) for each in results]
+    if not isinstance(results, dict):
+        return results
+    best = {
+        key.removeprefix("fastest_"): value for key, value in results.items() if key.startswith("fastest_")
+    }
+    found = {key: _fastest(best.get(key, value)) for key, value in results.items()}
+    if found.get("test_share") is not None:
+        found["test_share"] = found["test_seconds"] / (found["test_seconds"] + found["seconds"])
+    return found
 
 
 def _row(results: Results, workload: str, start: str) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ import platform
 import resource
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,8 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def interleaved(work: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Median seconds of each, by turns; a first turn warms up."""
+def interleaved(work: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+    """Seconds of each, by turns; a first turn warms up."""
     seconds: dict[str, list[float]] = {name: [] for name in work}
     for turn in range(repeats + 1):
         for name, function in work.items():
@@ -44,7 +44,17 @@ def interleaved(work: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str
             function()
             if turn:
                 seconds[name].append(time.perf_counter() - started)
-    return {name: statistics.median(values) for name, values in seconds.items()}
+    return seconds
+
+
+def ratios(seconds: Mapping[str, Sequence[float]], base: str) -> dict[str, dict[str, float]]:
+    """Times as long as `base` takes, by medians and by fastest turns."""
+    middle = {name: statistics.median(values) for name, values in seconds.items()}
+    fastest = {name: min(values) for name, values in seconds.items()}
+    return {
+        "ratios": {name: value / middle[base] for name, value in middle.items()},
+        "fastest_ratios": {name: value / fastest[base] for name, value in fastest.items()},
+    }
 
 
 class Peak:

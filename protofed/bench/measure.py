@@ -40,6 +40,10 @@ class Contender:
     def rate(self) -> float:
         return self.samples / statistics.median(self.seconds)
 
+    @property
+    def top_rate(self) -> float:
+        return self.samples / min(self.seconds)
+
     def turn(self, number: int) -> None:
         """One round, and a test where there is one. Turn 0 warms up."""
         torch.set_num_threads(self.threads)
@@ -61,11 +65,14 @@ class Contender:
         return {
             "name": self.name,
             "seconds": seconds,
+            "fastest_seconds": min(self.seconds),
             "test_seconds": test,
+            "fastest_test_seconds": min(self.test_seconds) if self.test else None,
             "test_share": test / (test + seconds) if test is not None else None,
             "samples_per_second": self.rate,
             "peak_mb": self.peak_mb,
             "ratios": {other.name: self.rate / other.rate for other in others},
+            "fastest_ratios": {other.name: self.top_rate / other.top_rate for other in others},
         }
 
 
