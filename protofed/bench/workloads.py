@@ -56,7 +56,7 @@ WORKLOADS = {
         ),
         Workload(
             "w2",
-            "FedTGP's setting: 20 clients, Fashion-MNIST (2,000 a class), Dirichlet 0.1, eight CNNs, batch 10",
+            "FedTGP's setting: 20 clients, Fashion-MNIST (2,000 a class) Dirichlet 0.1, eight CNNs, batch 10",
             "fashion_mnist.npz",
             {
                 "method": "fedtgp",
