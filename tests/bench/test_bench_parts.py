@@ -80,8 +80,8 @@ def test_interleaved_takes_turns_after_a_warm_up() -> None:
 
 def test_peak_sees_memory_that_was_freed_again() -> None:
     with Peak() as peak:
-        torch.ones(20_000_000).sum()  # 80 MB
-    assert peak.growth_mb > 60
+        torch.ones(50_000_000).sum()  # 200 MB
+    assert peak.growth_mb > 100  # systems may take other pages back meanwhile
 
 
 def test_the_two_ways_of_an_upload_give_the_same_prototypes() -> None:
