@@ -44,12 +44,13 @@ def write_markdown(file: Path, text: str) -> None:
     file.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}" if begin and end else text)
 
 
-def markdown(results: dict[str, Any], command: str, figure: str | None = None) -> str:
-    """The figures as part of a page: command, machine, tables; `figure` is the path to the picture."""
+def markdown(results: dict[str, Any], figure: str | None = None) -> str:
+    """The figures as part of a page: commands, machine, tables; `figure` is the path to the picture."""
     about = results["machine"]
-    lines = [
-        f"Command: `{command}`, on {about['processor']}, {about['cores']} cores, {about['memory_gb']} GB, "
-        f"torch {about['torch']}, Python {about['python']}; load before the start: {about['load']}.",
+    lines = ["```sh", *results["commands"], "```", ""]
+    lines += [
+        f"On {about['processor']}, {about['cores']} cores, {about['memory_gb']} GB, torch {about['torch']}, "
+        f"Python {about['python']}; load before the start: {about['load']}.",
         "",
     ]
     if results.get("absent"):

@@ -52,6 +52,9 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     parser.add_argument(
+        "--add", action="store_true", help="keep what the --json file has of parts that are not timed now"
+    )
+    parser.add_argument(
         "--markdown",
         type=Path,
         metavar="FILE",
@@ -65,22 +68,41 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 def command(args: argparse.Namespace) -> int:
     what = _what(args)
-    results: dict[str, Any] = {"machine": machine(), "workloads": []}
+    line = " ".join(["protofed", *args.argv])
+    results: dict[str, Any] = {"machine": machine(), "commands": [line], "workloads": []}
+    if args.add:
+        _add(results, args.json, what)
     peers, absent = present() if args.peers else ([], [])
     if absent:
         results["absent"] = absent
         sys.stderr.write(f"not installed, so not measured: {', '.join(absent)}\n")
-    with tempfile.TemporaryDirectory() as folder, Console(stderr=True).status("") as status:
+    console = Console(stderr=True)
+    with tempfile.TemporaryDirectory() as folder, console.status("") as status:
+        tell = status.update if console.is_terminal else _line
         engines = [engine.strip() for engine in args.engines.split(",")]
         for name in [name for name in what if name in WORKLOADS]:
             results["workloads"].append(
-                bench(name, Path(folder), engines, args.repeats, args.quick, status.update, peers)
+                bench(name, Path(folder), engines, args.repeats, args.quick, tell, peers)
             )
-        results |= _others(what, args.quick, args.repeats, status.update)
+            results["workloads"].sort(key=lambda result: result["workload"])
+            _keep(args.json, results)
+        results |= _others(what, args.quick, args.repeats, tell)
     results["goals"] = judged(results)
     _print(results)
     _write(args, results)
     return 0
+
+
+def _add(results: dict[str, Any], file: Path, what: Sequence[str]) -> None:
+    """What an earlier run wrote of other parts."""
+    old = json.loads(file.read_text()) if file.exists() else {"commands": [], "workloads": []}
+    results["commands"] = [*old["commands"], *results["commands"]]
+    results["workloads"] += [result for result in old["workloads"] if result["workload"] not in what]
+    results |= {name: old[name] for name in OTHERS if name in old and name not in what}
+
+
+def _line(progress: str) -> None:
+    sys.stderr.write(f"{progress}\n")
 
 
 def _what(args: argparse.Namespace) -> list[str]:
@@ -91,6 +113,8 @@ def _what(args: argparse.Namespace) -> list[str]:
             raise ConfigError(unknown("benchmark", name, known))
     if args.repeats < 1:
         raise ConfigError(f"--repeats: must be at least 1, got {args.repeats}")
+    if args.add and not args.json:
+        raise ConfigError("--add: name the file that is added to with --json FILE")
     if args.figure:
         check_figure(args.figure)
         what = what if "scale" in what else [*what, "scale"]
@@ -132,12 +156,17 @@ def _table(grid: Grid) -> Table:
     return table
 
 
+def _keep(file: Path | None, results: dict[str, Any]) -> None:
+    """What is known so far: a run of all workloads takes long, and may be stopped."""
+    if file:
+        file.write_text(json.dumps(results, indent=2) + "\n")
+
+
 def _write(args: argparse.Namespace, results: dict[str, Any]) -> None:
-    if args.json:
-        args.json.write_text(json.dumps(results, indent=2) + "\n")
+    _keep(args.json, results)
     if args.markdown:
         figure = os.path.relpath(args.figure, args.markdown.parent) if args.figure else None
-        write_markdown(args.markdown, markdown(results, " ".join(["protofed", *args.argv]), figure))
+        write_markdown(args.markdown, markdown(results, figure))
     if args.figure:
         draw_scale(results["scale"], args.figure)
     for file in (args.json, args.markdown, args.figure):

@@ -31,7 +31,7 @@ def test_w1_compares_engines_loops_and_the_tensor_work(tmp_path: Path, capsys: p
         "W1: engine over the tensor work",
     } <= goals
     page = (tmp_path / "f.md").read_text()
-    assert page.startswith("Command: `protofed bench --quick --repeats 1 w1 ")
+    assert page.startswith("```sh\nprotofed bench --quick --repeats 1 w1 ")
     assert "| W1: against the naive loop | 5.00× | 8.00× |" in page
     assert "goals" in capsys.readouterr().out
 
@@ -44,6 +44,18 @@ def test_other_workloads_run_beside_the_loops(name: str, tmp_path: Path) -> None
     assert {"protofed sequential", *LOOPS} <= rows.keys()
     assert rows["protofed sequential"]["ratios"]["protofed sequential"] == 1.0
     assert rows["protofed sequential"]["test_seconds"] > 0
+
+
+def test_parts_can_be_timed_one_after_the_other(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    file = tmp_path / "f.json"
+    run("w4", "--engines", "sequential", "--json", str(file))
+    run("w2", "server_step", "--engines", "sequential", "--json", str(file), "--add")
+    run("server_step", "--json", str(file), "--add")
+    found = json.loads(file.read_text())
+    assert [result["workload"] for result in found["workloads"]] == ["w2", "w4"]
+    assert [line.split()[5] for line in found["commands"]] == ["w4", "w2", "server_step"]
+    assert "server_step" in found
+    assert "w2: naive loop, 1 thread, 1 of 1\n" in capsys.readouterr().err
 
 
 def test_server_and_scale_with_a_figure(tmp_path: Path) -> None:
@@ -62,6 +74,7 @@ def test_server_and_scale_with_a_figure(tmp_path: Path) -> None:
     ("argv", "line"),
     [
         (("w9",), "unknown benchmark 'w9'"),
+        (("w1", "--add"), "--add: name the file that is added to with --json FILE"),
         (("w1", "--repeats", "0"), "--repeats: must be at least 1, got 0"),
         (("w1", "--figure", "scale.txt"), "--figure: scale.txt must end in .svg, .png or .pdf"),
     ],

@@ -34,7 +34,7 @@ def results() -> dict:
     rows[0] |= {"test_seconds": 0.01, "fastest_test_seconds": 0.02, "test_share": 0.1}
     rows[0] |= {"fastest_seconds": 0.08, "fastest_ratios": dict.fromkeys(rates, 4.0)}
     workload = {"workload": "w1", "title": "t", "data": "d", "repeats": 1, "samples": 10, "rows": rows}
-    return {"machine": MACHINE, "workloads": [workload]}
+    return {"machine": MACHINE, "commands": ["protofed bench w1"], "workloads": [workload]}
 
 
 def test_goals_are_judged_from_ratios() -> None:
@@ -56,7 +56,7 @@ def test_population_and_aggregation_goals_are_upper_limits() -> None:
 
 
 def test_markdown_names_what_is_absent_and_ends_with_the_goals() -> None:
-    page = markdown({**results(), "absent": ["pfl"]}, "protofed bench w1")
+    page = markdown({**results(), "absent": ["pfl"]})
     assert "Not installed, so not measured: pfl." in page
     assert "| protofed cohort | 0.083 | 0.080 | 12 | 0.010 | 1 | 6.00 | 2.00 |" in page
     assert [grid.title for grid in tables(results())][-1] == "goals"
