@@ -6,6 +6,8 @@ import os
 import platform
 import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,9 +15,22 @@ from typing import Any
 
 import torch
 
+STEPS = """
+import sys, time, torch
+torch.set_num_threads(1)
+net = torch.nn.Conv2d(16, 16, 3)
+x = torch.randn(8, 16, 28, 28)
+net(x).sum().backward()
+steps, end = 0, time.perf_counter() + float(sys.argv[1])
+while time.perf_counter() < end:
+    net(x).square().mean().backward()
+    steps += 1
+sys.stdout.write(str(steps))
+"""
 
-def machine() -> dict[str, Any]:
-    """What the figures were taken on."""
+
+def machine(seconds: float) -> dict[str, Any]:
+    """What the figures were taken on; `seconds` go into the measure of its cores."""
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -26,9 +41,23 @@ def machine() -> dict[str, Any]:
         "cores": cores(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "load": round(os.getloadavg()[0], 2),
+        "parallel": parallel_gain(seconds),
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
+
+
+def parallel_gain(seconds: float) -> float:
+    """How many times the work of one process is done by one process a core: what processes can give at
+    most here. Cores that share their units, caches or host with others give less than their number."""
+    alone = _steps(1, seconds)
+    return round(_steps(cores(), seconds) / max(1, alone), 2)
+
+
+def _steps(processes: int, seconds: float) -> int:
+    command = [sys.executable, "-c", STEPS, str(seconds)]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+    return sum(int(process.communicate()[0]) for process in started)
 
 
 def cores() -> int:

@@ -49,8 +49,9 @@ def markdown(results: dict[str, Any], figure: str | None = None) -> str:
     about = results["machine"]
     lines = ["```sh", *results["commands"], "```", ""]
     lines += [
-        f"On {about['processor']}, {about['cores']} cores, {about['memory_gb']} GB, torch {about['torch']}, "
-        f"Python {about['python']}; load before the start: {about['load']}.",
+        f"On {about['processor']}, {about['cores']} cores (a process on each does {about['parallel']} times "
+        f"the work of one process alone), {about['memory_gb']} GB, torch {about['torch']}, Python "
+        f"{about['python']}; load before the start: {about['load']}.",
         "",
     ]
     if results.get("absent"):

@@ -1,7 +1,7 @@
 """The four workloads: the settings of the papers, one each.
 
 Real data where PROTOFED_DATA has it, else random images of the same shape and number. W2 to W4 are cut
-short, W2 to one of seven images and W3 and W4 to one local epoch, so that a turn of the slowest loop takes
+short, W2 to one of seven images, W3 and W4 to fewer local epochs, so that a turn of the slowest loop takes
 seconds: epochs and images repeat the same work. The cut counts against us where a cost is there once a
 round, such as FedTGP's server step.
 """
@@ -74,7 +74,7 @@ WORKLOADS = {
         ),
         Workload(
             "w3",
-            "FedPLCC's setting: 5 domains of digits, ResNet10, batch 32",
+            "FedPLCC's setting: 5 domains of digits, ResNet10, batch 32, 3 local epochs (of 10)",
             "digit5",
             {
                 "method": "fedplcc",
@@ -82,7 +82,7 @@ WORKLOADS = {
                 "partition": "domain:m=30",
                 "models": "resnet10_plcc",
                 "clients": 5,
-                "epochs": 1,
+                "epochs": 3,
                 "batch_size": 32,
                 "momentum": 0.9,
             },
@@ -93,7 +93,7 @@ WORKLOADS = {
         ),
         Workload(
             "w4",
-            "ProtoMargin's setting: 1,000 MNIST clients, 10 a round, 1 local epoch (of 20), large CNN",
+            "ProtoMargin's setting: 1,000 MNIST clients, 10 a round, 4 local epochs (of 20), large CNN",
             "mnist.npz",
             {
                 "method": "fedproto_margin",
@@ -102,7 +102,7 @@ WORKLOADS = {
                 "models": "margin_cnn",
                 "clients": 1000,
                 "sample": 10,
-                "epochs": 1,
+                "epochs": 4,
                 "batch_size": 10,
                 "momentum": 0.0,
             },

@@ -69,7 +69,11 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 def command(args: argparse.Namespace) -> int:
     what = _what(args)
     line = " ".join(["protofed", *args.argv])
-    results: dict[str, Any] = {"machine": machine(), "commands": [line], "workloads": []}
+    results: dict[str, Any] = {
+        "machine": machine(0.2 if args.quick else 3.0),
+        "commands": [line],
+        "workloads": [],
+    }
     if args.add:
         _add(results, args.json, what)
     peers, absent = present() if args.peers else ([], [])
@@ -140,7 +144,8 @@ def _others(what: list[str], quick: bool, repeats: int, tell: Callable[[str], No
 def _print(results: dict[str, Any]) -> None:
     about, out = results["machine"], Console()
     out.print(
-        f"{about['processor']}, {about['cores']} cores, torch {about['torch']}, load {about['load']}",
+        f"{about['processor']}, {about['cores']} cores that do {about['parallel']} times the work of one, "
+        f"torch {about['torch']}, load {about['load']}",
         highlight=False,
     )
     for grid in tables(results):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from protofed.bench import aggregation, scale, server_step
+from protofed.bench import aggregation, machine, scale, server_step
 from protofed.bench.goals import judged
 from protofed.bench.loops import Bare, ByHand, Naive
 from protofed.bench.machine import Peak, interleaved
@@ -13,7 +13,15 @@ from protofed.bench.tables import BEGIN, END, markdown, tables, write_markdown
 from protofed.core.rng import torch_generator
 from protofed.ops import tgp_server
 
-MACHINE = {"processor": "a", "cores": 2, "memory_gb": 1.0, "load": 0.0, "python": "3", "torch": "2"}
+MACHINE = {
+    "processor": "a",
+    "cores": 2,
+    "memory_gb": 1.0,
+    "load": 0.0,
+    "parallel": 1.8,
+    "python": "3",
+    "torch": "2",
+}
 
 
 def row(name: str, rate: float, others: dict[str, float], **more: float) -> dict:
@@ -76,6 +84,15 @@ def test_interleaved_takes_turns_after_a_warm_up() -> None:
     timed = interleaved({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 2)
     assert calls == ["a", "b"] * 3
     assert timed.keys() == {"a", "b"}
+
+
+def test_parallel_gain_counts_the_work_of_a_process_on_every_core(monkeypatch) -> None:
+    """100 steps alone, 75 and 75 together: 1.5 times the work."""
+    monkeypatch.setattr(machine, "_steps", lambda processes, seconds: {1: 100, 2: 150}[processes])
+    monkeypatch.setattr(machine, "cores", lambda: 2)
+    assert machine.parallel_gain(0.1) == 1.5
+    monkeypatch.undo()
+    assert machine._steps(1, 0.05) > 0
 
 
 def test_peak_sees_memory_that_was_freed_again() -> None:
