@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.table import Table
 
@@ -127,6 +128,7 @@ def _what(args: argparse.Namespace) -> list[str]:
 
 def _others(what: list[str], quick: bool, repeats: int, tell: Callable[[str], None]) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    torch.set_num_threads(1)  # as in a run: the operations are too small to be shared
     if "aggregation" in what:
         tell("aggregation")
         found["aggregation"] = aggregation(500 if quick else 100_000, repeats)
