@@ -223,7 +223,8 @@ def _table(
         return
     table = Table(title=title)
     for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number > 1 else "left", no_wrap=number > 1)
+        short = heading.replace(" ", "\n", 1)  # figures do not wrap, so headings must not make them wide
+        table.add_column(short, justify="right" if number > 1 else "left", no_wrap=number > 1)
     for row in rows:
         table.add_row(*row)
     Console().print(table)

@@ -110,11 +110,12 @@ class LiveNet(Net):
         }
 
     def parameters(self, *prefixes: str) -> Tree:
-        return {
-            name: parameter
-            for name, parameter in _named_parameters(self.modules)
-            if not prefixes or selects(prefixes, name)
-        }
+        found = self._parameters
+        return {n: p for n, p in found.items() if selects(prefixes, n)} if prefixes else dict(found)
+
+    @cached_property
+    def _parameters(self) -> Tree:
+        return dict(_named_parameters(self.modules))
 
     def named(self) -> Tree:
         """The live tensors themselves, by full name."""

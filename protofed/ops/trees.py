@@ -55,5 +55,9 @@ def flat(tree: Mapping[str, Tensor]) -> Tensor:
 
 
 def squared_distance(one: Mapping[str, Tensor], two: Mapping[str, Tensor]) -> Tensor:
-    """Σ‖a − b‖² over the tensors that `one` names. Runs under vmap, and has gradients."""
-    return torch.stack([(tensor - two[name]).square().sum() for name, tensor in one.items()]).sum()
+    """Σ‖a − b‖² over the tensors that `one` names. Runs under vmap, and has gradients.
+
+    As one vector each: for small networks few large operations are twice as fast as many small ones.
+    """
+    gaps = flat(one) - flat({name: two[name] for name in one})
+    return gaps.square().sum()
