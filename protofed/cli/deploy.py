@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -221,7 +222,7 @@ def _table(
     if args.json:
         sys.stdout.write(json.dumps(found) + "\n")
         return
-    table = Table(title=title)
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 0), pad_edge=False)
     for number, heading in enumerate(headings):
         short = heading.replace(" ", "\n", 1)  # figures do not wrap, so headings must not make them wide
         table.add_column(short, justify="right" if number > 1 else "left", no_wrap=number > 1)
