@@ -70,13 +70,10 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 def command(args: argparse.Namespace) -> int:
     what = _what(args)
     line = " ".join(["protofed", *args.argv])
-    results: dict[str, Any] = {
-        "machine": machine(0.2 if args.quick else 3.0),
-        "commands": [line],
-        "workloads": [],
-    }
+    results: dict[str, Any] = {"commands": [line], "workloads": []}
     if args.add:
         _add(results, args.json, what)
+    results["machine"] = machine(0.2 if args.quick else 3.0)
     peers, absent = present() if args.peers else ([], [])
     if absent:
         results["absent"] = absent
@@ -100,10 +97,22 @@ def command(args: argparse.Namespace) -> int:
 
 def _add(results: dict[str, Any], file: Path, what: Sequence[str]) -> None:
     """What an earlier run wrote of other parts."""
-    old = json.loads(file.read_text()) if file.exists() else {"commands": [], "workloads": []}
+    old = _earlier(file)
     results["commands"] = [*old["commands"], *results["commands"]]
     results["workloads"] += [result for result in old["workloads"] if result["workload"] not in what]
     results |= {name: old[name] for name in OTHERS if name in old and name not in what}
+
+
+def _earlier(file: Path) -> dict[str, Any]:
+    if not file.exists():
+        return {"commands": [], "workloads": []}
+    try:
+        old = json.loads(file.read_text())
+    except ValueError:
+        old = None
+    if not isinstance(old, dict) or not old.keys() >= {"commands", "workloads"}:
+        raise ConfigError(f"--add: {file} is not what `protofed bench --json` wrote; name another file")
+    return old
 
 
 def _line(progress: str) -> None:

@@ -58,6 +58,15 @@ def test_parts_can_be_timed_one_after_the_other(tmp_path: Path, capsys: pytest.C
     assert "w2: naive loop, 1 thread, 1 of 1\n" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("content", ["{", "[]", '{"workloads": []}'])
+def test_a_foreign_file_is_not_added_to(content: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    file = tmp_path / "f.json"
+    file.write_text(content)
+    assert main(["bench", "w1", "--add", "--json", str(file)]) == 2
+    assert f"--add: {file} is not what `protofed bench --json` wrote" in capsys.readouterr().err
+    assert file.read_text() == content
+
+
 def test_server_and_scale_with_a_figure(tmp_path: Path) -> None:
     figure = tmp_path / "scale.svg"
     run("aggregation", "server_step", "--figure", str(figure), "--json", str(tmp_path / "f.json"))
