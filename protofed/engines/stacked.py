@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 from ..core.dropout import SeededDropout, keep_masks
 from ..core.net import BoundNet, Modules, half
+from ..core.pool import MaxPool2
 
 Tensors = Mapping[str, Tensor]
 
@@ -188,6 +189,7 @@ _RULES: dict[type, _Rule] = {
     nn.BatchNorm1d: _norm,
     SeededDropout: _dropout,
     nn.MaxPool2d: _same,
+    MaxPool2: _same,
     nn.AvgPool2d: _same,
     nn.AdaptiveAvgPool2d: _pool,
     nn.ReLU: _same,

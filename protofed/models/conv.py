@@ -8,6 +8,7 @@ from itertools import pairwise
 from torch import nn
 
 from ..core.errors import ConfigError
+from ..core.pool import MaxPool2
 
 
 def image_shape(shape: tuple[int, ...], who: str) -> tuple[int, int, int]:
@@ -41,5 +42,5 @@ def conv_pool_stack(channels: int, widths: Sequence[int], kernel: int, padding: 
     """Convolution, ReLU and 2×2 pooling for each width."""
     layers: list[nn.Module] = []
     for before, after in pairwise((channels, *widths)):
-        layers += [nn.Conv2d(before, after, kernel, padding=padding), nn.ReLU(), nn.MaxPool2d(2)]
+        layers += [nn.Conv2d(before, after, kernel, padding=padding), nn.ReLU(), MaxPool2()]
     return nn.Sequential(*layers)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from ..core.options import option
+from ..core.pool import MaxPool2
 from .base import Family, Model, families
 from .conv import pooled_area
 
@@ -36,11 +37,11 @@ class FpCnn(Family):
         area = pooled_area(shape, (self.kernel, 5), self.name)
         conv = nn.Sequential(
             nn.Conv2d(shape[0], 10, self.kernel),
-            nn.MaxPool2d(2),
+            MaxPool2(),
             nn.ReLU(),
             nn.Conv2d(10, self.channels, 5),
             nn.Dropout2d(self.dropout),
-            nn.MaxPool2d(2),
+            MaxPool2(),
             nn.ReLU(),
         )
         fc = nn.Sequential(nn.Flatten(), nn.Linear(area * self.channels, EMBEDDING), nn.ReLU())
