@@ -56,5 +56,5 @@ def _section(recipe: Recipe) -> str:
 
 
 def _measure(recipe: Recipe) -> str:
-    names = {"last": "last round", "best": "best round", "smoothed": "best round, smoothed"}
+    names = {"last": "last round", "best": "best round", "smoothed": "mean over the last tenth"}
     return names.get(recipe.about.measure, recipe.about.measure.replace("_", " "))

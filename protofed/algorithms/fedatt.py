@@ -11,7 +11,8 @@ noise if `dp` is set:
 
 Departures: s is the norm of the flattened tensor; the authors' code takes the spectral norm of matrices
 (preset `official`). It knows no convolutions: their kernels count as matrices [outputs, rest] there.
-Buffers (BatchNorm statistics) are averaged by sample counts.
+Buffers (BatchNorm statistics) are averaged by sample counts. Stragglers are dropped, as in ProtoMargin's
+comparison; `tolerate` takes their partial work.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class FedAtt(SharedWeights):
     epsilon: float = option(1.2, "ε, step size of the server", above=0)
     norm: str = option("l2", "norm of the differences of a tensor", choices=("l2", "spectral"))
     dp: float = option(0.0, "standard deviation of the noise added to the new weights", low=0)
+    tolerate: bool = option(False, "use the partial work of stragglers instead of dropping them")
 
     paper: ClassVar[str] = "Ji et al., IJCNN 2019, arXiv:1812.07108"
     presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
@@ -48,6 +50,10 @@ class FedAtt(SharedWeights):
             "official": Preset({"norm": "spectral"}, note="the norm of the authors' released code"),
         }
     )
+
+    @property
+    def partial(self) -> str:
+        return "use" if self.tolerate else "drop"
 
     def aggregate(self, state: Weights, replies: Replies, turn: Turn) -> Weights:
         received = replies.all()

@@ -42,6 +42,7 @@ class Cell:
     seeds: int = 0
     rounds: int = 0
     seconds: float = 0.0
+    complete: bool = True  # all seeds, all rounds
 
 
 @dataclass(frozen=True)
@@ -78,14 +79,16 @@ def _from_runs(recipe: Recipe, plan: CellPlan, done: Mapping[str, Done]) -> Cell
     beside = {done[p.key].path: (_path(p.reference, done), _path(p.baseline, done)) for p in plan.known(done)}
     values = [[_value(run, recipe, plan, beside[run.path]) for run in runs] for runs in by_seed]
     every = [run for runs in by_seed for run in runs]
+    behind = _incomplete(plan, by_seed)
     return replace(
         empty,
         ours=mean([mean(of_seed) for of_seed in values]),
         spread=_spread(recipe, plan, by_seed, values),
-        why="; ".join([*plan.why, *_incomplete(plan, by_seed), *sorted(problems)]),
+        why="; ".join([*plan.why, *behind, *sorted(problems)]),
         seeds=len(by_seed),
         rounds=min(run.rounds for run in every),
         seconds=math.fsum(run.seconds for run in every),
+        complete=not behind and len(by_seed) == len(plan.by_seed),
     )
 
 
@@ -174,6 +177,12 @@ def _claim(order: Order, column: Column, recipe: Recipe, by_name: Mapping[tuple[
     text = f"{'spread of ' if spread else ''}{order.above} {'<' if smaller else '>'} {order.below}"
     pair = [by_name.get((name, column.name)) for name in (order.above, order.below)]
     one, two = (math.nan if cell is None else cell.spread if spread else cell.ours for cell in pair)
-    if math.isnan(one) or math.isnan(two):
+    if math.isnan(one) or math.isnan(two) or _uneven([cell for cell in pair if cell]):
         return Claim(text, column.name, None)
     return Claim(text, column.name, one < two if smaller else one > two)
+
+
+def _uneven(pair: Sequence[Cell]) -> bool:
+    """Whether one of the cells is behind the other: more rounds or seeds are no better method."""
+    behind = any(not cell.complete for cell in pair)
+    return behind and len({(cell.seeds, cell.rounds) for cell in pair}) > 1

@@ -77,7 +77,16 @@ def plan_comparison(texts: Sequence[str], settings: Mapping[str, Any], seeds: in
     for choice in choices:
         config = _config(choice, settings)
         found += [Planned(choice.label, replace(config, seed=seed)) for seed in seed_range(settings, seeds)]
+    _check_different(found)
     return found
+
+
+def _check_different(plan: Sequence[Planned]) -> None:
+    rows: dict[str, str] = {}
+    for planned in plan:
+        first = rows.setdefault(planned.key, planned.row)
+        if first != planned.row:
+            raise ConfigError(f"compare: {first} and {planned.row} are the same run; leave one out")
 
 
 def seed_range(settings: Mapping[str, Any], seeds: int) -> range:

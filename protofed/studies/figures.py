@@ -15,7 +15,8 @@ from .recipe import Recipe
 
 MOST_ACROSS = 3  # panels side by side
 AXES = {
-    "train_loss": "training loss", "test_loss": "test loss", "proto_distance": "prototype distance",
+    "train_loss": "training loss", "last_loss": "training loss", "test_loss": "test loss",
+    "proto_distance": "prototype distance",
     "amm": "AMM", "gradients": "gradient dissimilarity", "mmd": "MMD", "ffd": "FFD (%)",
     "margin_ratio": "global margin / largest at a client",
 }  # fmt: skip

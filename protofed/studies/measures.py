@@ -10,8 +10,8 @@ from .model_measures import MODEL_MEASURES, measured
 from .outcome import Outcome
 from .recipe import About, Column
 
-LOSSES = ("train_loss", "test_loss")
-LOWER_IS_BETTER = (*LOSSES, "proto_distance", "gradients", "mmd")
+LOSSES = ("train_loss", "test_loss")  # means over the last tenth of the rounds
+LOWER_IS_BETTER = (*LOSSES, "last_loss", "proto_distance", "gradients", "mmd")
 
 
 def value_of(
@@ -30,6 +30,8 @@ def value_of(
         return measured(run.path, run.rounds, measure, *beside)
     if measure in LOSSES:
         return run.smoothed_line(measure)
+    if measure == "last_loss":
+        return run.last_loss
     if column.client is not None:
         round = run.best(mode, about.accuracy)[1] if measure == "best" else None
         return run.clients(mode, round).get(column.client, math.nan)

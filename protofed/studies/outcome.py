@@ -35,12 +35,8 @@ class Outcome:
         return self._directory.config
 
     @cached_property
-    def _all_lines(self) -> list[dict[str, Any]]:
-        return self._directory.lines("metrics.jsonl")
-
-    @cached_property
     def lines(self) -> list[dict[str, Any]]:
-        return [line for line in self._all_lines if self._counts(line)]
+        return [line for line in self._directory.lines("metrics.jsonl") if self._counts(line)]
 
     def _counts(self, line: dict[str, Any]) -> bool:
         return self.until is None or line["round"] <= self.until
@@ -90,7 +86,7 @@ class Outcome:
         )
 
     def smoothed(self, mode: str, stat: str = "mean") -> float:
-        """Mean over the tests of the last rounds: a tenth of all that are done."""
+        """Mean over the tests of the last rounds: a tenth of all that are planned."""
         return _mean([self._value(test, mode, stat) for test in self.tests if test["round"] > self._tail])
 
     def smoothed_line(self, name: str) -> float:
@@ -99,9 +95,14 @@ class Outcome:
         return _mean([v for v in values if v is not None])
 
     @property
+    def last_loss(self) -> float:
+        """Training loss of the last round."""
+        value = self.lines[-1]["train_loss"] if self.lines else None
+        return math.nan if value is None else float(value)
+
+    @property
     def _tail(self) -> float:
-        whole = self._all_lines[-1]["round"] if self._all_lines else 0
-        return self.rounds - max(1, round(SMOOTHED * whole))
+        return self.rounds - max(1, round(SMOOTHED * self.planned_rounds))
 
     def converged(self, mode: str) -> int | None:
         """The round from which the moving average over five tests stays near its maximum."""

@@ -29,7 +29,7 @@ from ..core.errors import ConfigError, unknown
 from ..core.options import build, option
 
 MEASURES = (
-    "last", "best", "smoothed", "train_loss", "test_loss",  # of the rounds' records
+    "last", "best", "smoothed", "train_loss", "test_loss", "last_loss",  # of the rounds' records
     "proto_distance", "amm", "gradients", "margin_ratio", "mmd", "ffd",  # of the models
 )  # fmt: skip
 

@@ -50,9 +50,10 @@ class CellPlan:
 def plan_reproduction(recipe: Recipe, choice: Choice) -> list[CellPlan]:
     """The runs of all chosen cells. Cells may share runs."""
     settings = dict(choice.settings or {})
-    check_no_options(settings, "a recipe of your own")
     seeds = seed_range(settings, recipe.about.seeds if choice.seeds is None else choice.seeds)
     rows = pick(recipe.rows, choice.rows, "method")
+    if len({row.method for row in rows}) > 1:
+        check_no_options(settings, "a recipe of your own, or choose rows of one method with --methods")
     columns = pick(recipe.columns, choice.columns, "column")
     return [_cell_plan(recipe, row, column, settings, seeds) for row in rows for column in columns]
 
@@ -143,9 +144,12 @@ def changes(config: Config, published: Config, measure: str) -> list[str]:
     """Settings that differ from the recipe's in a way that matters, as reasons."""
     ours, theirs = _flat(config), _flat(published)
     known = {"rounds", "seed"} | (set() if measure == "best" else {"eval_every"})
+    options, printed = ours.pop("options"), theirs.pop("options")
     found = [f"{name} changed" for name in ours if name not in known and ours[name] != theirs[name]]
-    if ours["rounds"] < theirs["rounds"]:
-        found.insert(0, f"{ours['rounds']} of {theirs['rounds']} rounds")
+    found += [f"{name} changed" for name in options if options[name] != printed.get(name)]
+    if ours["rounds"] != theirs["rounds"]:
+        word = "of" if ours["rounds"] < theirs["rounds"] else "instead of"
+        found.insert(0, f"{ours['rounds']} {word} {theirs['rounds']} rounds")
     return found
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from .. import experiment
-from ..core.errors import ConfigError, MessageError
+from ..core.errors import ConfigError, DataError, MessageError
 from ..runs.directory import RunDir
 from .model_measures import keep
 from .plan import Planned
@@ -148,11 +148,12 @@ def _run(planned: Planned, root: Path, pacer: _Pacer) -> Done:
     path = run_path(planned, root)
     try:
         built, directory = _open(planned, path)
+        pacer.every = built.config.system.checkpoint_every  # of a resumed run: as it was started
         pacer.look = _looker(planned, built, path, root)
         experiment.carry_out(built, directory, pacer)
     except TimeIsUp:
         return Done(planned, path, PAUSED)
-    except ConfigError as error:  # the method cannot do this setting; others may
+    except (ConfigError, DataError) as error:  # the method cannot do this, or its data is missing; others may
         return Done(planned, path, REFUSED, str(error))
     except MessageError as error:  # for example, the training diverged
         return Done(planned, path, FAILED, str(error))

@@ -32,6 +32,12 @@ def test_loss_runs_under_vmap():
     check_vmap(Toy("fedatt"))
 
 
+@pytest.mark.parametrize(("tolerate", "count"), [(False, 3), (True, 6)])
+def test_stragglers_are_dropped_unless_tolerated(tolerate, count):
+    toy = Toy("fedatt", {"tolerate": tolerate})
+    assert toy.build(rounds=1, stragglers=0.5).federation.play()["clients"] == count
+
+
 def step(method, start, *trees, n=(1, 1, 1), round=1):
     ups = [(k, n[k], Weights(one)) for k, one in enumerate(trees)]
     return method.aggregate(Weights(start), replies(*ups), turn_of(method, round=round)).weights

@@ -202,6 +202,8 @@ def test_femnist_letters_run_out_unless_repeated() -> None:
     for client in range(100):
         own = [*split.train[client], *split.test[client]]
         assert len(set(own)) == len(own)
+    assert not set(split.train.values) & set(split.test.values)  # nobody trains on another's test rows
+    assert split.test.sizes.min() > 0
     with pytest.raises(DataError, match="has no class 'a'"):
         partition("femnist_letters", toy(), 10, 0)
 

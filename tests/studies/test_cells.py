@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -155,6 +156,18 @@ def test_as_of_a_round(tmp_path: Path, column: str, value: float) -> None:
     assert cells(recipe, plans, done)[0].ours == pytest.approx(value, nan_ok=True)
 
 
+@pytest.mark.parametrize(("measure", "value"), [("train_loss", (1 / 9 + 1 / 10) / 2), ("last_loss", 1 / 10)])
+def test_losses_of_one_round_and_of_a_tenth(tmp_path: Path, measure: str, value: float) -> None:
+    """20 rounds planned, a tenth is two; as of round 10, also while the run is still on its way."""
+    recipe = recipe_of(tmp_path, "", f'round = 10\nmeasure = "{measure}"')
+    plans = plan_reproduction(recipe, Choice(rows=["A"], seeds=1, settings={"rounds": 20}))
+    (planned,) = plans[0].runs
+    for done_rounds in (12, 20):
+        acc = {"gp_local": [[50.0, 50.0]] * done_rounds}
+        done = {planned.key: write_run(tmp_path / f"run{done_rounds}", planned, acc)}
+        assert cells(recipe, plans, done)[0].ours == pytest.approx(value)
+
+
 def test_a_column_over_rounds_is_one_for_each(tmp_path: Path) -> None:
     path = tmp_path / "curve.toml"
     text = RECIPE.format(about="", column="rounds = [1, 2]", order="")
@@ -205,6 +218,8 @@ def test_a_distance_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ('stand_in = "other data"', "", {}, "other data"),
         ("", 'stand_in = "smaller images"', {}, "smaller images"),
         ("", "", {"rounds": 1}, "1 of 2 rounds"),
+        ("", "", {"rounds": 3}, "3 instead of 2 rounds"),
+        ("", "", {"options": {"lam": 0.5}}, "lam changed"),
         ("", "", {"lr": 0.5, "clients": 3}, "clients changed; lr changed"),
         ('measure = "best"', "", {"eval_every": 2}, "eval_every changed"),
     ],
@@ -261,6 +276,24 @@ def test_claims(tmp_path: Path) -> None:
     found = cells_of(tmp_path, recipe, {"A": [[48, 52], [52, 54]], "B": [[60, 60], [62, 62]]})
     assert [(c.text, c.column, c.holds) for c in claims(recipe, found)] == [("A > B", "x", False)]
     assert [c.holds for c in claims(recipe, found[:1])] == [None]
+
+
+def test_no_claim_while_one_row_is_behind(tmp_path: Path) -> None:
+    recipe = recipe_of(tmp_path)
+    plans = plan_reproduction(recipe, Choice(seeds=1))
+    accuracies = {"A": [[50, 50]], "B": [[40, 40]]}
+    done = run_all(tmp_path, plans[:1], accuracies) | run_all(tmp_path, plans[1:], accuracies, rounds=1)
+    found = cells(recipe, plans, done)
+    assert [cell.complete for cell in found] == [True, False]
+    assert [claim.holds for claim in claims(recipe, found)] == [None]
+    even = [dataclasses.replace(cell, rounds=1) for cell in found]  # both paused after the same round
+    assert [claim.holds for claim in claims(recipe, even)] == [True]
+
+
+def test_options_are_for_rows_of_one_method(tmp_path: Path) -> None:
+    settings = {"options": {"lam": 0.5}}
+    with pytest.raises(Exception, match="several methods are compared"):
+        plan_reproduction(recipe_of(tmp_path), Choice(settings=settings))
 
 
 def test_claims_of_losses_and_spreads(tmp_path: Path) -> None:

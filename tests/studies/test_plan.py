@@ -38,6 +38,11 @@ def test_a_wrong_method_stops_before_anything_runs(text, message):
         plan_comparison(["local", text], {}, 1)
 
 
+def test_two_names_of_one_run_are_told():
+    with pytest.raises(ConfigError, match="fedproto and fedproto:lam=1 are the same run; leave one out"):
+        plan_comparison(["fedproto", "fedproto:lam=1"], {}, 1)
+
+
 def test_all_methods_train_alike():
     """FPL's preset has batch 64, ten epochs and momentum 0.9; here it gets what all get."""
     plan = plan_comparison(["fedavg", "fpl", "fedproto_margin"], {"lr": "0.3"}, 2)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from protofed import experiment
-from protofed.core.errors import ConfigError, MessageError
+from protofed.core.errors import ConfigError, DataError, MessageError
 from protofed.runs.directory import RunDir
 from protofed.studies.compare import compare, plan_comparison
 from protofed.studies.runner import FAILED, FINISHED, PAUSED, REFUSED, WAITING, carry_out, read_budget
@@ -90,6 +90,22 @@ def test_a_method_that_refuses_is_listed_once(tmp_path: Path) -> None:
     assert list(refused) == ["scaffold", "fedavg"]
     assert "needs one architecture for all clients, got 2" in refused["fedavg"]
     assert not list(tmp_path.glob("fedavg*"))
+
+
+def test_missing_data_of_one_row_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_comparison(["local", "fedproto"], {**SMALL, "rounds": 1}, 1)
+    real = experiment.build
+
+    def missing(config: Any) -> Any:
+        if config.method == "local":
+            raise DataError("pacs: no such file")
+        return real(config)
+
+    monkeypatch.setattr(experiment, "build", missing)
+    states = [(one.state, one.message) for one in carry_out(plan, tmp_path).values()]
+    assert states == [(REFUSED, "pacs: no such file"), (FINISHED, "")]
 
 
 def test_a_mistake_that_concerns_all_stops(tmp_path: Path) -> None:

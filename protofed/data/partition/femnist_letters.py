@@ -6,7 +6,8 @@ the letters (u+j) mod 10, j < ways; its size, lognormal(4, 1)+5, is divided even
 letter, taken in row order. 80 % of a client's rows are for training.
 
 Small copies of FEMNIST run out of letters: then `repeat=true` starts again at a letter's first row, so
-that clients share rows (never one client its train and test rows).
+that clients share rows. The last rows of each letter are then set aside for all clients' tests: no client
+trains on what another is tested on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from ...core.errors import DataError
 from ...core.options import option
 from ...core.rng import numpy_generator
-from ..base import Dataset, Partitioner, Split, partitions
+from ..base import Dataset, Partitioner, Rows, Split, partitions
 from ..grouped import total_before
 from .pool import Pool, holdout
 
@@ -47,11 +48,22 @@ class FemnistLetters(Partitioner):
         client, j = np.repeat(np.arange(clients), self.ways), np.tile(np.arange(self.ways), clients)
         cls = ids[(client + j) % len(LETTERS)]
         amount = np.maximum(2, (rng.lognormal(4, 1, clients) + 5) / self.ways).astype(np.int64)[client]
-        if self.repeat:
-            amount = np.minimum(amount, pool.counts[cls])
-        first = total_before(cls, amount)
-        self._check(first + amount, cls, client, pool, dataset)
-        return holdout(pool.cut(client, cls, first, amount, clients, wrap=True), self.train, rng)
+        self._check(total_before(cls, amount) + amount, cls, client, pool, dataset)
+        if not self.repeat:
+            rows = pool.cut(client, cls, total_before(cls, amount), amount, clients)
+            return holdout(rows, self.train, rng)
+        keep = np.maximum(1, np.floor(self.train * amount + 1e-9).astype(np.int64))
+        train, test = (Pool(dataset, rows) for rows in self._set_aside(pool))
+        return Split(
+            _again(train, client, cls, keep, clients), _again(test, client, cls, amount - keep, clients)
+        )
+
+    def _set_aside(self, pool: Pool) -> tuple[np.ndarray, np.ndarray]:
+        """Rows for training, at least one a letter, and for tests."""
+        rank = np.arange(len(pool.rows)) - np.repeat(pool.starts, pool.counts)
+        keep = np.maximum(1, np.floor(self.train * pool.counts + 1e-9))
+        trains = rank < np.repeat(keep, pool.counts)
+        return np.sort(pool.rows[trains]), np.sort(pool.rows[~trains])
 
     def _check(
         self, end: np.ndarray, cls: np.ndarray, client: np.ndarray, pool: Pool, dataset: Dataset
@@ -65,3 +77,9 @@ class FemnistLetters(Partitioner):
                 f"be there, {pool.counts[cls[p]]} are; use fewer clients"
                 + ("" if empty else " or repeat=true to reuse rows")
             )
+
+
+def _again(pool: Pool, client: np.ndarray, cls: np.ndarray, amount: np.ndarray, clients: int) -> Rows:
+    """Rows in order, from the first again when they run out; none twice for one client."""
+    amount = np.minimum(amount, pool.counts[cls])
+    return pool.cut(client, cls, total_before(cls, amount), amount, clients, wrap=True)
