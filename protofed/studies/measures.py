@@ -10,6 +10,7 @@ from .model_measures import MODEL_MEASURES, measured
 from .outcome import Outcome
 from .recipe import About, Column
 
+ACCURACIES = ("last", "best", "smoothed")
 LOSSES = ("train_loss", "test_loss")  # means over the last tenth of the rounds
 LOWER_IS_BETTER = (*LOSSES, "last_loss", "proto_distance", "gradients", "mmd")
 
@@ -41,7 +42,12 @@ def value_of(
 
 
 def client_spread(run: Outcome, mode: str, about: About, column: Column) -> float:
-    """Standard deviation over clients in the round that is reported."""
-    if (column.measure or about.measure) == "best":
+    """Standard deviation over clients in the round that is reported; NaN for what clients do not have."""
+    measure = column.measure or about.measure
+    if measure not in ACCURACIES:
+        return math.nan
+    if column.round is not None:
+        run = replace(run, until=column.round)
+    if measure == "best":
         return run.at(run.best(mode, about.accuracy)[1], mode, "std")
     return run.last(mode, "std")
