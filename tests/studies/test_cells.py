@@ -302,7 +302,7 @@ def test_claims_of_losses_and_spreads(tmp_path: Path) -> None:
     (claim,) = claims(recipe, cells_of(tmp_path, recipe, accuracies))
     assert (claim.text, claim.holds) == ("spread of A < B", False)
     recipe = recipe_of(tmp_path, 'spread = "clients"', 'measure = "train_loss"')
-    found = cells_of(tmp_path, recipe, accuracies)
+    found = cells_of(tmp_path / "losses", recipe, accuracies)
     assert all(math.isnan(cell.spread) for cell in found)  # of accuracies there is one over clients only
     (claim,) = claims(recipe, found)  # equal losses: not less
     assert (claim.text, claim.holds) == ("A < B", False)
