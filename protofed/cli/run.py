@@ -38,8 +38,15 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     _add_output(parser)
     add_settings(parser, _method_of(target))
     parser.set_defaults(function=run)
-    parser = commands.add_parser("resume", help="continue an interrupted run", allow_abbrev=False)
+    parser = commands.add_parser(
+        "resume",
+        help="continue an interrupted run, or a finished one with more rounds",
+        description="Continue a run after its last checkpoint. With --rounds also beyond the rounds planned; "
+        "what depends on their number (schedule poly, FedKD's threshold) sees the new one from then on.",
+        allow_abbrev=False,
+    )
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds in all (default: as planned)")
     _add_output(parser)
     parser.set_defaults(function=resume)
 
@@ -53,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def resume(args: argparse.Namespace) -> int:
+    if args.rounds is not None:
+        _extend(args.run, args.rounds)
     if is_deployed(args.run) and RunDir(args.run).summary is None:  # perhaps before its first round
         resume_deployed(args.run)
         return _show(RunDir.open(args.run), args)
@@ -62,6 +71,12 @@ def resume(args: argparse.Namespace) -> int:
             sys.stderr.write(f"{args.run} is finished already\n")
         return _show(directory, args)
     return _carry_out(experiment.reopen(directory, _warn), directory, args)
+
+
+def _extend(run: Path, rounds: int) -> None:
+    if is_deployed(run):
+        raise ConfigError("--rounds: not for a deployed run, whose rounds stand in the server's recipe.toml")
+    RunDir.open(run).extend(rounds)
 
 
 def _carry_out(built: experiment.Experiment, directory: RunDir, args: argparse.Namespace) -> int:

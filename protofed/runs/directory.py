@@ -86,6 +86,16 @@ class RunDir:
             if (self.path / name).exists():
                 write_atomic(self.path / name, "".join(json.dumps(x) + "\n" for x in kept).encode())
 
+    def extend(self, rounds: int) -> None:
+        """Plan more rounds. A finished run is one on its way then."""
+        config = self.config
+        done = max((line["round"] for line in self.lines("metrics.jsonl")), default=0)
+        if rounds <= done:
+            raise RunError(f"--rounds {rounds}: {self.path} has done {done} rounds already; give more")
+        config["rounds"]["rounds"] = rounds
+        write_json(self.path / "config.json", config)
+        (self.path / "summary.json").unlink(missing_ok=True)
+
     def finish(self, summary: dict[str, Any]) -> None:
         write_json(self.path / "summary.json", summary)
 

@@ -69,6 +69,26 @@ def test_resume_of_a_finished_run_says_so(call: Call, finished: Copy) -> None:
     assert json.loads(call("resume", "a", "--json").out)["rounds"] == 3
 
 
+def test_resume_with_more_rounds_equals_a_longer_run(call: Call, finished: Copy) -> None:
+    finished("a")
+    assert call("run", "a/config.json", "--rounds", "5", "--out", "b", "--quiet").code == 0
+    assert call("resume", "a", "--rounds", "5", "--quiet") == (0, "", "")
+    assert_same_run("a", "b")
+    got = call("resume", "a", "--rounds", "5")
+    assert (got.code, got.err) == (
+        1, "protofed: error: --rounds 5: a has done 5 rounds already; give more\n"
+    )  # fmt: skip
+    assert_same_run("a", "b")
+
+
+def test_more_rounds_are_not_for_a_deployed_run(call: Call, finished: Copy) -> None:
+    finished("a")
+    Path("a/deployment.json").write_text("{}")
+    got = call("resume", "a", "--rounds", "9")
+    assert (got.code, got.err.count("\n")) == (2, 1)
+    assert "not for a deployed run" in got.err
+
+
 def test_resume_warns_of_a_damaged_checkpoint_and_goes_on(call: Call, finished: Copy) -> None:
     finished("a")
     finished("b")
