@@ -118,10 +118,15 @@ def test_domain_averages_are_means_of_the_domains():
             assert sum(row[-domains - 1 : -1]) / domains == pytest.approx(row[-1], abs=0.001)
 
 
-def test_fedplcc_takes_ten_steps_a_round():
-    """300 samples in batches of 32 are 10 steps: one epoch."""
+def test_all_methods_of_fedplcc_train_alike():
+    """E = 10 epochs of 300 samples in batches of 32, none left out, whatever the rows' presets say."""
+    for row in plan_reproduction(load_recipe("plcc-t2"), Choice(columns=["Avg"])):
+        train = row.runs[0].config.train
+        assert (train.epochs, train.batch_size, train.drop_last) == (10, 32, False), row.row.name
+
+
+def test_fedplcc_has_thirty_images_a_class():
     (planned, *_) = plan_reproduction(load_recipe("plcc-t2"), Choice(rows=["FedPLCC"]))[0].runs
-    assert (planned.config.train.epochs, planned.config.train.batch_size) == (1, 32)
     assert planned.config.partition == "domain:m=30"
     (planned, *_) = plan_reproduction(load_recipe("plcc-t2"), Choice(rows=["FPL"]))[0].runs
     assert planned.config.make_method().pull == "mean"
