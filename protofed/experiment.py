@@ -167,6 +167,7 @@ def make_task(
         drop_last=train.drop_last,
         schedule=train.schedule,
         rounds=config.rounds.rounds,
+        newcomers=config.rounds.newcomers,
         seed=config.seed,
         common_init=train.init == "common",
         public=public,

@@ -65,10 +65,12 @@ def join(
             f"{algorithm.name} keeps no global prototypes that a newcomer could use; onboard works for "
             "prototype methods such as fedproto"
         )
-    task = _task(experiment, experiment.config, models, train, client)
+    # A schedule that fell to 0 by the run's end would leave the newcomer nothing to learn with.
+    config = replace(experiment.config, train=replace(experiment.config.train, schedule="constant"))
+    task = _task(experiment, config, models, train, client)
     alone = _task(
         experiment,
-        replace(experiment.config, method="local", preset="paper", options={}),
+        replace(config, method="local", preset="paper", options={}),
         models,
         train,
         client,

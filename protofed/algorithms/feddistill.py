@@ -14,11 +14,13 @@ the clients that have the class.
 Departures and readings:
 - The original teacher of a client leaves out that client's own logits: `leave_one_out`, preset `fd`. The
   benchmarks send everybody the same average, the default.
-- Samples whose class has no global logits have no second term, and count in the batch mean.
+- Samples whose class has no global logits have no second term, and count in the batch mean; void pixels of
+  dense labels do not.
 - A client that made no step has collected nothing; it uploads logits from one pass over its data.
 - `raw_target` feeds the global logits as they are, without softmax, as the latest benchmark code does.
   That target is not a distribution and the loss has no lower bound: an artefact, kept for comparison.
-- Class absent from a round: the last average stays, or disappears (`stale=drop`, as in that code).
+- Class absent from a round: the last average stays, or disappears (`stale=drop`, as in that code). With
+  `leave_one_out`, absent means: not uploaded by anybody else.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ class Global(Record):
     mean: Float[Tensor, "J C"]
     cls: Int[Tensor, "J"]
     client: Int[Tensor, "J"]  # who sent the row; −1 for an average over clients
+    round: Int[Tensor, "J"]  # when; a client learns from the newest rows of others
 
 
 @methods.register("feddistill")
@@ -90,32 +93,36 @@ class FedDistill(Algorithm):
 
     def init(self, task: Task, turn: Turn) -> Global:
         none = torch.zeros(0, dtype=torch.int64, device=task.device)
-        return Global(torch.zeros(0, task.C, dtype=task.dtype, device=task.device), none, none)
+        return Global(torch.zeros(0, task.C, dtype=task.dtype, device=task.device), none, none, none)
 
     def broadcast(self, state: Global, turn: Turn) -> Logits:
-        """The mean of the rows of each class, without those of this client."""
-        others = state.client != turn.client
-        return _averages(state.mean[others], state.cls[others])
+        """The mean of the newest rows of each class, without those of this client."""
+        others = state.client.ne(-2 if turn.client is None else turn.client)
+        used = _newest(state, others) if self.leave_one_out else others
+        return _averages(state.mean[used], state.cls[used])
 
     def aggregate(self, state: Global, replies: Replies, turn: Turn) -> Global:
-        fresh = self._rows(replies) if self.leave_one_out else self._average(state, replies)
+        fresh = self._rows(replies, turn) if self.leave_one_out else self._average(state, replies, turn)
         if self.stale == "drop":
             return fresh
         old = torch.isin(state.cls, fresh.cls, invert=True)
+        if self.leave_one_out:
+            old |= _needed_by_sender(state, fresh)
         return Global(
             torch.cat([fresh.mean, state.mean[old]]),
             torch.cat([fresh.cls, state.cls[old]]),
             torch.cat([fresh.client, state.client[old]]),
+            torch.cat([fresh.round, state.round[old]]),
         )
 
-    def _rows(self, replies: Replies) -> Global:
+    def _rows(self, replies: Replies, turn: Turn) -> Global:
         """All uploaded rows with their senders."""
         received = replies.all()
         mean, cls = cat(received, "mean", "cls")
         senders = [torch.full_like(reply.up.cls, reply.client) for reply in received]
-        return Global(mean, cls, torch.cat(senders))
+        return Global(mean, cls, torch.cat(senders), torch.full_like(cls, turn.round))
 
-    def _average(self, state: Global, replies: Replies) -> Global:
+    def _average(self, state: Global, replies: Replies, turn: Turn) -> Global:
         """One row per class; streams, so memory does not grow with the number of clients."""
         classes = state.mean.shape[1]
         total = state.mean.new_zeros(classes, classes)
@@ -125,7 +132,7 @@ class FedDistill(Algorithm):
             total.index_add_(0, cls, mean)
             owners.index_add_(0, cls, torch.ones_like(mean[:, 0]))
         mean, cls, _ = owned(means(total, owners), owners)
-        return Global(mean, cls, torch.full_like(cls, -1))
+        return Global(mean, cls, torch.full_like(cls, -1), torch.full_like(cls, turn.round))
 
     # client
 
@@ -145,7 +152,7 @@ class FedDistill(Algorithm):
         safe = y.clamp(min=0)
         taught = view["known"][safe] & (y >= 0)
         terms: Tensor = -(view["teacher"][safe] * own.log_softmax(1)).sum(1)
-        return terms.where(taught, terms.new_zeros(())).mean()
+        return terms.where(taught, terms.new_zeros(())).sum() / (y >= 0).sum().clamp(min=1)
 
     def upload(
         self, net: Net, data: LocalData, down: Logits, mem: Tree, ran: Ran, turn: Turn
@@ -157,6 +164,21 @@ class FedDistill(Algorithm):
     def _collect(self, net: Net, data: LocalData, num_classes: int) -> Tree:
         parts = [class_sums(net(x)[1], y, num_classes) for x, y in data.chunks()]
         return {name: torch.stack(part).sum(0) for name, part in zip(("logits", "n"), zip(*parts))}
+
+
+def _newest(state: Global, among: Tensor) -> Tensor:
+    """Bool [J]: of the rows `among`, those of the latest round of their class."""
+    latest = state.round.new_full((state.mean.shape[1],), -1)
+    latest = latest.scatter_reduce(0, state.cls[among], state.round[among], "amax")
+    return among & (state.round == latest[state.cls])
+
+
+def _needed_by_sender(state: Global, fresh: Global) -> Tensor:
+    """Bool [J]: the newest old rows of others, where one client alone uploaded a class: its teacher."""
+    classes = state.mean.shape[1]
+    alone = torch.bincount(fresh.cls, minlength=classes) == 1
+    sender = fresh.client.new_full((classes,), -1).scatter(0, fresh.cls, fresh.client)
+    return _newest(state, alone[state.cls] & (state.client != sender[state.cls]))
 
 
 def _averages(mean: Tensor, cls: Tensor) -> Logits:

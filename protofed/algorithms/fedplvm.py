@@ -123,8 +123,9 @@ class FedPLVM(Algorithm):
         return Global(task.fresh(0), none, integers[:0], integers)
 
     def broadcast(self, state: Global, turn: Turn) -> Protos:
-        """With `start=all` no prototypes go out before every client has uploaded once."""
-        if self.start == "all" and not bool(state.uploaded.all()):
+        """With `start=all` no prototypes go out before every client has uploaded once, newcomers apart."""
+        active = turn.task.clients - turn.task.newcomers
+        if self.start == "all" and not bool(state.uploaded[:active].all()):
             return Protos(state.weights, state.mean[:0], state.cls[:0])
         return Protos(state.weights, state.mean, state.cls)
 

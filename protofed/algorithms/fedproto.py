@@ -110,6 +110,7 @@ class FedProto(Algorithm):
                     "distance": "mse",
                     "agg": "uniform",
                     "proto_pass": "running_all",
+                    "stale": "drop",
                     "lam": 10.0,
                 },
                 {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
@@ -117,6 +118,10 @@ class FedProto(Algorithm):
             ),
         }
     )
+
+    def __post_init__(self) -> None:
+        if self.share_model:  # as the baseline of papers on domain shift: the classifier is reported
+            object.__setattr__(self, "modes", ("clf", "gp_local", "gp_all", "lp"))
 
     @property
     def needs(self) -> Needs:

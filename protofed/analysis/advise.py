@@ -5,7 +5,9 @@ client's state in the run, with the run's global prototypes:
 
 - L1: largest change of the full local gradient per distance moved, over consecutive iterates;
 - L2: the same of the embeddings of a few probe samples, per distance moved by the base's parameters;
-- σ², G: from the gradients of all mini-batches at each iterate.
+- σ², G: from the gradients of all mini-batches at each iterate;
+- the sum of squared gradients of Theorem 1 and Corollary 1: over the E iterates of a round. From a shorter
+  trace the bound of Corollary 1 is that of its last iterate e', and Theorem 1 is left out.
 
 A trace visits few points, so these are lower bounds of the true constants, and the bounds that follow are
 estimates, not guarantees. Departures: dropout is off and BatchNorm in eval mode, so that a gradient is a
@@ -33,6 +35,7 @@ from ..metrics.theory import (
     gradient_moments,
     lambda_bound_corollary1,
     lipschitz,
+    one_round_change,
     theorem2,
 )
 
@@ -51,8 +54,9 @@ class Constants:
     G: float
     loss: float
     first_grad_sq: float
-    grad_sq_sum: float
+    grad_sq_sum: float  # over the iterates of a round, or of the trace if that is shorter
     iterations: int  # E, local SGD iterations of a round
+    whole_round: bool  # the trace is as long as a round
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Advice:
     """Bounds of one client; None where no positive value satisfies them."""
 
     constants: Constants
+    one_round: float | None  # Theorem 1; None if the trace is shorter than a round
     eta_corollary1: float | None
     lam_corollary1: float | None
     theorem2: Theorem2
@@ -80,6 +85,9 @@ def advise(experiment: Experiment, clients: Sequence[int], iterations: int, eps:
         found.append(
             Advice(
                 c,
+                one_round_change(c.grad_sq_sum, eta, lam, c.L1, c.L2, c.G, c.sigma2, c.iterations)
+                if c.whole_round
+                else None,
                 eta_bound_corollary1(c.grad_sq_sum, lam, c.L1, c.L2, c.G, c.sigma2, c.iterations),
                 lambda_bound_corollary1(c.first_grad_sq, c.L2, c.G, c.iterations),
                 theorem2(eps, lam, c.L1, c.L2, c.G, c.sigma2, c.iterations, c.loss, eta),
@@ -98,10 +106,10 @@ def trace(experiment: Experiment, client: int, steps: int) -> Constants:
     net = task.live(turn.group)
     net.install(assemble(task, turn, state, down))
     for module in net.modules.values():
-        module.eval().requires_grad_(True)
+        module.eval()
     with torch.no_grad():
         view = task.algorithm.prepare(net, data, down, state.mem if state else {}, turn)
-    local = _Local(task, net, data, view)
+    local = _Local(task, turn.group, net, data, view)
     points: list[tuple[Tensor, Tensor]] = []
     full, batches, embedded, losses = [], [], [], []
     for rows, _ in batch_rows(len(data), task.batch_size, max(1, steps), turn.generator("trace")):
@@ -117,6 +125,7 @@ def trace(experiment: Experiment, client: int, steps: int) -> Constants:
     moved, base_moved = _steps([p for p, _ in points]), _steps([b for _, b in points])
     sigma2, largest = gradient_moments(torch.stack(batches), torch.stack(full))
     squares = [float(g.square().sum()) for g in full]
+    iterations = _iterations(task, len(data))
     per_sample = _steps(embedded)  # [T−1, samples, D]
     return Constants(
         client=client,
@@ -126,19 +135,28 @@ def trace(experiment: Experiment, client: int, steps: int) -> Constants:
         G=largest,
         loss=losses[0],
         first_grad_sq=squares[0],
-        grad_sq_sum=sum(squares[:-1]) or squares[0],
-        iterations=max(1, math.ceil(len(data) / task.batch_size)) * max(1, task.epochs),
+        grad_sq_sum=sum(squares[: min(iterations, steps)]),
+        iterations=iterations,
+        whole_round=steps >= iterations,
     )
+
+
+def _iterations(task: Task, samples: int) -> int:
+    """E: SGD iterations of a round."""
+    batches = samples / task.batch_size
+    whole = math.floor(batches) if task.drop_last and batches >= 1 else math.ceil(batches)
+    return max(1, whole) * max(1, task.epochs)
 
 
 class _Local:
     """A client's objective as a function of its parameters."""
 
-    def __init__(self, task: Task, net: LiveNet, data: LocalData, view: dict[str, object]):
+    def __init__(self, task: Task, group: int, net: LiveNet, data: LocalData, view: dict[str, object]):
         self.task, self.net, self.data, self.view = task, net, data, view
         named = net.named()
-        names = [n for n in task.names(0).parameters if n in named]
-        self.params = [named[n] for n in names]
+        own = task.names(group)
+        names = [n for n in own.parameters if n not in own.frozen]
+        self.params = [named[n].requires_grad_() for n in names]
         self.base = [named[n] for n in names if n.startswith("model.base.")] or self.params
 
     def gradient(self, rows: Tensor) -> tuple[float, Tensor]:

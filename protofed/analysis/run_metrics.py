@@ -53,7 +53,7 @@ def evaluated_net(experiment: Experiment, client: int) -> BoundNet:
 @torch.no_grad()
 def trained_net(experiment: Experiment, client: int) -> BoundNet:
     """W_k: the client's model after local training from the present state, with the batches of the
-    last round. Costs that training; nothing is kept of it."""
+    last round, all epochs of it also for a straggler. Costs that training; nothing is kept of it."""
     task, federation = experiment.task, experiment.federation
     if len(task.algorithm.legs) != 1:
         raise ConfigError(

@@ -60,6 +60,7 @@ class Task:
     drop_last: bool = False
     schedule: str = "constant"  # or "poly": the learning rate falls to 0 over the rounds
     rounds: int = 1
+    newcomers: int = 0  # the last so many clients never take part
     seed: int = 0
     common_init: bool = False
     public: LocalData | None = None

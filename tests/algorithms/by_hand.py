@@ -41,7 +41,7 @@ def batch(x: Tensor, y: Sequence[int] | Tensor, last: float = 1.0) -> Batch:
 
 
 def turn() -> Any:
-    return SimpleNamespace(task=SimpleNamespace(C=CLASSES))
+    return SimpleNamespace(task=SimpleNamespace(C=CLASSES, clients=2, newcomers=0))
 
 
 def replies(*ups: Record, n: Sequence[int] = ()) -> Replies:

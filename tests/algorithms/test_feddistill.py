@@ -116,7 +116,7 @@ def test_void_pixels_are_left_out():
     down = Logits(floats([[0.0, 0.0]]), torch.tensor([0]))
     loss, sums = method.loss(NET, pixels, method.prepare(NET, None, down, {}, Turn(TWO_CLASSES, 2)))
     term = -(math.log(1 / 4) + math.log(3 / 4)) / 2
-    assert float(loss) == pytest.approx(math.log(4) + term / 2)
+    assert float(loss) == pytest.approx(math.log(4) + term)
     assert sums["n"].tolist() == [1, 0]
 
 
@@ -165,6 +165,21 @@ def test_classes_absent_from_a_round(leave_one_out):
         state = method.aggregate(start(method), received(*FIRST), turn())
         state = method.aggregate(state, received((1, rows([[8, 0]], [0]))), turn(2))
         assert table(method.broadcast(state, turn(3, 5))) == expected
+
+
+def test_the_only_sender_of_a_class_keeps_its_teacher():
+    """Class 0: clients 0 and 1 in round 1, client 0 alone in round 2. It goes on learning from client 1's
+    older row, all others from its new one; in round 3 client 1's new row replaces the old one."""
+    method = FedDistill(leave_one_out=True)
+    state = method.aggregate(start(method), received(*FIRST), turn())
+    state = method.aggregate(state, received((0, rows([[6, 0]], [0]))), turn(2))
+    assert table(method.broadcast(state, turn(3, 0))) == {0: [4.0, 2.0], 2: [7.0, 7.0]}
+    assert table(method.broadcast(state, turn(3, 1))) == {0: [6.0, 0.0]}
+    assert table(method.broadcast(state, turn(3, 5))) == {0: [6.0, 0.0], 2: [7.0, 7.0]}
+    state = method.aggregate(state, received((1, rows([[8, 0]], [0]))), turn(3))
+    assert table(method.broadcast(state, turn(4, 0)))[0] == [8.0, 0.0]
+    assert table(method.broadcast(state, turn(4, 1)))[0] == [6.0, 0.0]
+    assert len(state.cls) == 3  # nothing piles up
 
 
 def test_payload():

@@ -112,6 +112,12 @@ def test_start_waits_for_every_client():
     assert len(FedPLVM().broadcast(some, turn()).mean) == 3
 
 
+def test_start_does_not_wait_for_newcomers():
+    experiment = Toy("fedplvm", {"lam": 1.0, "start": "all"}).build(rounds=2, newcomers=2)
+    first, second = (experiment.federation.play()["down"]["params"] for _ in range(2))
+    assert second > first
+
+
 def test_start_with_few_clients_a_round():
     """Without prototypes a download is the model alone; it grows in the round after the last newcomer."""
     options = {"lam": 1.0, "start": "all"}

@@ -245,6 +245,12 @@ def test_share_model_averages_weights_by_samples() -> None:
     assert state.weights["model.w"].tolist() == [4.0]
 
 
+def test_share_model_is_reported_by_its_classifier() -> None:
+    assert FedProto(share_model=True).modes[0] == "clf"
+    assert sorted(FedProto(share_model=True).modes) == sorted(FedProto.modes)
+    assert FedProto().modes[0] == "gp_local"
+
+
 def test_share_model_keeps_nothing_at_the_clients() -> None:
     assert FedProto(share_model=True).keep == ()
     assert FedProto(share_model=True).needs.model

@@ -7,7 +7,9 @@ import torch
 
 from protofed.analysis.advise import advise, trace
 from protofed.cli.main import main
+from protofed.config import resolve
 from protofed.core.errors import ConfigError
+from protofed.experiment import build
 from protofed.testing import Toy
 
 
@@ -62,6 +64,31 @@ def test_more_steps_can_only_raise_the_estimates(played):
         assert getattr(long, name) >= getattr(short, name) > 0
 
 
+def test_a_client_is_traced_over_its_own_architecture():
+    """All parameters of the CNN move, not only those whose names the MLP has too."""
+    settings = {"models": "mlp:dim=16|small_cnn:dim=16", "clients": 2, "rounds": 1, "engine": "sequential"}
+    experiment = build(resolve({"method": "fedproto", "options": {"lam": 0.01}, **settings}))
+    experiment.play(None)
+    assert trace(experiment, 1, 3).L2 > 0
+    moved = experiment.task.live(1).named()
+    kept = experiment.federation.engine.store.get(1).kept
+    assert all(not torch.equal(moved[n], kept[n]) for n in experiment.task.names(1).parameters)
+
+
+def test_gradients_are_summed_over_one_round(played):
+    """16 samples in batches of 4, two epochs: E = 8. A longer trace adds nothing to the sum, a shorter one
+    has no Theorem 1."""
+    assert trace(played, 0, 8).grad_sq_sum == pytest.approx(trace(played, 0, 12).grad_sq_sum)
+    assert trace(played, 0, 7).grad_sq_sum < trace(played, 0, 8).grad_sq_sum
+    assert [advise(played, [0], steps, 1.0)[0].one_round is None for steps in (7, 8)] == [True, False]
+
+
+def test_incomplete_batches_that_are_dropped_are_no_iterations():
+    experiment = Toy("fedproto").build(rounds=1, batch_size=5, drop_last=True)
+    samples = len(experiment.data.train(0))
+    assert trace(experiment, 0, 2).iterations == samples // 5 * experiment.task.epochs
+
+
 def test_a_large_lambda_leaves_no_learning_rate():
     experiment = Toy("fedproto", {"lam": 50.0}).build(rounds=1, momentum=0.0, lr=0.001)
     experiment.play(None)
@@ -87,3 +114,13 @@ def test_the_command_says_that_these_are_estimates(tmp_path, capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "These are estimates" in text
     assert "mean squared gradient norm below" in text
+    assert "The traces are shorter than a round" in text
+    assert "rough guide" not in text
+    assert (
+        main(["run", "fedproto", "--preset", "official", "--out", run, "--force", "--quiet", *settings]) == 0
+    )
+    capsys.readouterr()
+    assert main(["advise", run, "--clients", "1", "--steps", "3"]) == 0
+    assert "level=sample, distance=mse: take its bounds as a rough guide" in " ".join(
+        capsys.readouterr().out.split()
+    )

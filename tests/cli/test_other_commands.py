@@ -151,6 +151,15 @@ def test_onboard_compares_with_training_alone(call: Call, finished: Copy) -> Non
     assert set(newcomer["alone"]) == {"clf"}
 
 
+def test_a_schedule_that_has_ended_does_not_hold_for_a_newcomer(call: Call) -> None:
+    """poly: the learning rate is 0 after the last round."""
+    settings = ("--newcomers", "1", "--rounds", "2", "--schedule", "poly", "--out", "a", "--quiet")
+    assert call("run", "fedproto", *SMALL, *settings).code == 0
+    (found,) = json.loads(call("onboard", "a", "--epochs", "5", "--json").out)
+    assert found["joined"]["clf"] > found["before"]["clf"]
+    assert found["alone"]["clf"] > found["before"]["clf"]
+
+
 def test_onboard_prints_a_table(call: Call, finished: Copy) -> None:
     finished("a")
     got = call("onboard", "a", "--epochs", "1")
