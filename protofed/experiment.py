@@ -261,7 +261,17 @@ def _summary(experiment: Experiment, directory: RunDir) -> dict[str, Any]:
         "down_bytes": sum(line["down"]["bytes"] for line in lines),
         "seconds": sum(line["seconds"] + line.get("eval_seconds", 0.0) for line in lines),
         "groups": [group.name for group in experiment.task.groups],
+        "one_class": _one_class(experiment),
     }
+
+
+def _one_class(experiment: Experiment) -> int | None:
+    """Tested clients with training samples of a single class: among their own classes, all guesses are
+    right. None if the labels are not known here, or are of pixels."""
+    if experiment.split is None or experiment.dataset is None or experiment.dataset.dense:
+        return None
+    labels, train = np.asarray(experiment.dataset.y), experiment.split.train
+    return sum(len(np.unique(labels[train[client]])) == 1 for client in experiment.tested())
 
 
 def _maker(shape: Any, num_classes: int) -> Callable[[str], nn.Module]:

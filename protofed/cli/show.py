@@ -54,6 +54,12 @@ def print_run(directory: RunDir) -> None:
     )
     if tested:
         console.print(_accuracy_table(tested))
+    alone = (directory.summary or {}).get("one_class")
+    if alone and "gp_local" in tested[-1]["acc"]:
+        console.print(
+            f"{alone} of these clients train on a single class: there gp_local cannot be wrong",
+            highlight=False,
+        )
     if lines:
         up, down = (sum(line[way]["params"] for line in lines) for way in ("up", "down"))
         seconds = sum(line["seconds"] + line.get("eval_seconds", 0) for line in lines)

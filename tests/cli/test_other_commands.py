@@ -27,6 +27,17 @@ def test_show_json(call: Call, finished: Copy) -> None:
     assert shown["config"]["method"] == "local"
 
 
+def test_clients_with_a_single_class_are_told(call: Call) -> None:
+    """gp_local among one class is always right."""
+    settings = (*SMALL, "--partition", "pathological:p=1", "--rounds", "1")
+    got = call("run", "fedproto", *settings, "--out", "a")
+    assert "of these clients train on a single class: there gp_local cannot be wrong" in got.out
+    clients = json.loads(Path("a/config.json").read_text())["clients"]
+    assert json.loads(Path("a/summary.json").read_text())["one_class"] == clients
+    got = call("run", "local", *settings, "--out", "b")
+    assert "single class" not in got.out
+
+
 def interrupt(run: str) -> None:
     """Leave the run as a crash after round 2 of 3 would: the last lines are there, the checkpoint not."""
     Path(run, "summary.json").unlink()

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Call
+from small_run import Call
 
 from protofed.runs.directory import RunDir
 
