@@ -25,7 +25,8 @@ Departures and choices:
   give M_uu = 1 and a constant class gives a finite gradient.
 - "Previous round" is the client's last participation; in the first it is the initial model, which
   clients of one architecture receive from the server: averages need a common start.
-- Local training follows the run's options; preset `original` has Adam 1e-3 and 20 epochs.
+- One Adam goes through a client's public epochs; released code makes a new one for every public batch.
+- Local training follows the run's options; preset `original` has Adam 1e-3, weight decay 1e-5, 20 epochs.
 - The paper's public set is not fixed here: any unlabelled data (`--public`).
 """
 
@@ -99,7 +100,9 @@ class FcclPlus(Algorithm):
         {
             "paper": Preset(note="local training as the run says, as in the comparison of FedPLCC"),
             "original": Preset(
-                {}, {"optimizer": "adam", "lr": 0.001, "epochs": 20}, "local training of FCCL+"
+                {},
+                {"optimizer": "adam", "lr": 0.001, "weight_decay": 1e-5, "epochs": 20},
+                "local training of FCCL+",
             ),
         }
     )

@@ -74,6 +74,6 @@ class FedAtt(SharedWeights):
         if self.norm == "spectral" and gaps.ndim > 2:
             lengths = torch.linalg.matrix_norm(gaps.flatten(2), ord=2)
         else:
-            lengths = gaps.flatten(1).norm(dim=1)
+            lengths = gaps.reshape(len(gaps), -1).norm(dim=1)
         summed: Tensor = torch.tensordot(lengths.softmax(0), gaps, 1)
         return summed

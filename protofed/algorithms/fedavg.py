@@ -8,7 +8,7 @@ Clients start from the server's weights w and train by cross-entropy:
     client  L = CE
     server  w ← Σ_k (n_k / n) · w_k
 
-Departures: none in the default. `weights=uniform` is the average of FedProto's released code;
+Departures: none in the default. `weighting=uniform` is the average of FedProto's released code;
 `eval_model=after_local` tests each client's model as it left its last training; `params_only` leaves
 BatchNorm statistics private, as some reference code does.
 """
@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Ran, View, methods
@@ -100,7 +101,15 @@ class FedAvg(Algorithm):
     def upload(
         self, net: Net, data: LocalData, down: Weights, mem: Tree, ran: Ran, turn: Turn
     ) -> tuple[Weights, Tree]:
+        if self.eval_model == "after_local":
+            mem = {"trained": torch.ones((), dtype=torch.int64)}
         return Weights(self._shared(net.tensors(), turn.task)), mem
+
+    def predict(self, net: Net, x: Tensor, data: LocalData, down: Weights, mem: Tree) -> dict[str, Tensor]:
+        """A client that never took part has no model of its own yet: it is tested with the server's."""
+        if self.eval_model == "after_local" and "trained" not in mem:
+            net = net.at({**net.tensors(), **down.weights})
+        return {"clf": net(x)[1]}
 
     def _shared(self, tensors: Tree, task: Task) -> Tree:
         private = task.names(0).buffers if self.params_only else frozenset()

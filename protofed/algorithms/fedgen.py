@@ -17,6 +17,7 @@ Departures and choices:
 - Round 1 has no trained generator and trains with CE alone; reference code uses the untrained one
   already then (`untrained`; labels are uniform while no counts are known).
 - The label counts of a client go up once, with its first upload; only the sum comes down.
+- A client imagines as many samples as its real batch has; reference code always a whole batch.
 - Clients run the generator in eval mode. Server batches have the clients' batch size, at least 2
   for BatchNorm. A label that no teacher of the round owns teaches nothing (`full`).
 """
@@ -172,7 +173,7 @@ class FedGen(Algorithm):
         task, total = turn.task, int(down.labels.sum())
         share = down.labels.to(task.dtype)
         share = share / total if total else torch.full_like(share, 1 / task.C)
-        on = float(total > 0 or self.untrained) * (DECAY**turn.round if self.full else 1.0)
+        on = float(total > 0 or self.untrained) * (DECAY ** (turn.round - 1) if self.full else 1.0)
         weights = {"alpha": on * self.alpha, "beta": on * self.beta}
         return {"labels": share} | {name: share.new_tensor(value) for name, value in weights.items()}
 

@@ -16,7 +16,7 @@ Departures and choices:
   weights themselves (`compress=params`, reference code). With `delta` every client keeps the version
   of g that it received last; one that missed a round, or is new, is sent g whole.
 - s is constant, and at least 1e-6: both cross-entropies may vanish. Teachers are constant; W_h learns
-  from both losses. Preset `official` has none of this, and KL divided by C.
+  from both losses. Preset `official` has none of this but the floor, and KL divided by C.
 - Ranks: see `ops.lowrank`. The released loop, which may wipe out a matrix, is `rank=reference`; its
   decomposition of convolutions per spatial position is not imitated.
 - T_end = 0.95 as the FedTGP paper prints it; the released code of FedKD ends at 0.98 (`official`).

@@ -14,8 +14,8 @@ Departures and choices:
   lets gradients run into the teachers: preset `official`.
 - The two losses are one sum: with constant teachers each model has only its own gradient. Each model
   has its own optimiser with the run's options, and its own gradient norm for clipping.
-- g has the smallest architecture among the clients' models. FedTGP's groups of one base take the
-  4-layer CNN instead: `aux=cnn4`.
+- g has the smallest architecture among the clients' models. With FedTGP's homogeneous models (its
+  Table 11) it is the 4-layer CNN instead: `aux=cnn4`.
 """
 
 from __future__ import annotations

@@ -129,5 +129,6 @@ def _masked(logits: Tensor, own: Tensor, value: float) -> Tensor:
 def _last_layer(task: Task) -> list[str]:
     """Names of the parameters of the last layer that have one row per class."""
     named, parameters = task.live(0).named(), task.names(0).parameters
-    layer = parameters[-1].rpartition(".")[0]
+    heads = [n for n in parameters if n.startswith("model.head.")]  # whatever stands last in the module
+    layer = (heads or parameters)[-1].rpartition(".")[0]
     return [n for n in parameters if n.rpartition(".")[0] == layer and named[n].shape[:1] == (task.C,)]

@@ -13,8 +13,8 @@ The correction is a linear term ⟨c − c_i, w⟩ of the loss: its gradient is 
 subtracted again so that the reported loss is the cross-entropy.
 
 Departures: buffers (BatchNorm statistics) have no control variates and are averaged. N counts all clients
-of the run. Option II presumes that a round moves by Kη times the mean gradient: momentum, clipping
-and Adam are refused; with weight decay c_i holds its gradient as well, as it should.
+of the run that can be sampled. Option II presumes that a round moves by Kη times the mean gradient:
+momentum, clipping and Adam are refused; with weight decay c_i holds its gradient as well, as it should.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Scaffold(SharedWeights):
             change.add(reply.up.control, 1, reply.client)
         mean, moved = weights.result(), change.result()
         stepped = {n: w.lerp(mean[n], self.eta_g) for n, w in state.weights.items() if n in state.control}
-        share = change.weight / turn.task.clients
+        share = change.weight / (turn.task.clients - turn.task.newcomers)
         return Controlled({**mean, **stepped}, {n: c + share * moved[n] for n, c in state.control.items()})
 
     # client

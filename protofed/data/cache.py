@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-VERSION = 1  # raise when what decoding makes of the same files changes
+VERSION = 2  # raise when what decoding makes of the same files changes
+INDEX = "arrays.txt"  # names of the arrays of an entry, written last
 Arrays = dict[str, np.ndarray]
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,8 @@ def _open(entry: Path) -> Arrays | None:
     if not entry.is_dir():
         return None
     try:
-        return {f.stem: np.load(f, mmap_mode="r", allow_pickle=False) for f in sorted(entry.glob("*.npy"))}
+        names = (entry / INDEX).read_text().split()
+        return {name: np.load(entry / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
     except (OSError, ValueError, EOFError) as error:
         log.warning("cache entry %s is damaged (%s); it is made anew", entry, error)
         shutil.rmtree(entry, ignore_errors=True)
@@ -68,6 +70,7 @@ def _write(entry: Path, arrays: Arrays) -> None:
     try:
         for key, array in arrays.items():
             np.save(draft / f"{key}.npy", array, allow_pickle=False)
+        (draft / INDEX).write_text(" ".join(sorted(arrays)))
         draft.rename(entry)
     except OSError:
         if not entry.is_dir():  # else another process was first: its entry is as good

@@ -60,6 +60,8 @@ def write_split(dataset: Dataset, split: Split, folder: Path) -> None:
     parts: dict[str, Callable[[int], Any]] = {"train": loader.train, "test": loader.test}
     for part, tensors in parts.items():
         (folder / part).mkdir(parents=True, exist_ok=True)
+        for old in (folder / part).glob("*.npz"):  # of an earlier split with more clients
+            old.unlink()
         for client in range(split.clients):
             x, y = tensors(client)
             data = np.array({"x": x.numpy(), "y": y.numpy()}, dtype=object)

@@ -93,6 +93,7 @@ class DeepLabV3Plus(Family):
             encoder_weights=None,
             encoder_output_stride=16,
             decoder_channels=256,
+            decoder_atrous_rates=(6, 12, 18),  # DeepLab's for stride 16; the library's default is for 8
             decoder_aspp_dropout=self.dropout,
             in_channels=channels,
             classes=num_classes,

@@ -6,7 +6,8 @@ more than two axes are read as [first axis, all others]. `unpack` inverts it up 
 
 Source: *FedKD* (Wu et al. 2022). Departures: convolutions are flattened rather than decomposed per
 spatial position; a matrix whose energy needs full rank is sent whole, where the released loop ends
-with r = 0 and wipes it out (`reference_rank` shows that loop).
+with r = 0 and wipes it out. `rule="reference"` does as that loop: it always cuts, also where the factors
+are larger than the matrix, and passes over matrices of one row.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def pack(tree: Mapping[str, Tensor], energy: float, rule: str = "smallest") -> T
     """Every floating tensor with two or more axes by its factors where that is smaller; the rest raw."""
     packed: Tree = {}
     for name, tensor in tree.items():
-        packed |= _factors(name, tensor, energy, RANKS[rule])
+        packed |= _factors(name, tensor, energy, rule)
     return packed
 
 
@@ -65,9 +66,11 @@ def unpack(packed: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> Tree:
     return found
 
 
-def _factors(name: str, tensor: Tensor, energy: float, rule: RankRule) -> Tree:
+def _factors(name: str, tensor: Tensor, energy: float, rule: str) -> Tree:
     raw = {name: tensor}
     if tensor.ndim < 2 or not tensor.is_floating_point() or not tensor.numel():
+        return raw
+    if rule == "reference" and tensor.shape[0] == 1:
         return raw
     # A matrix of zeros has no directions; one with NaN has no decomposition, and the receiver of the
     # raw tensor reports it.
@@ -75,7 +78,7 @@ def _factors(name: str, tensor: Tensor, energy: float, rule: RankRule) -> Tree:
         return raw
     matrix = tensor.flatten(1)
     u, s, v = torch.linalg.svd(matrix, full_matrices=False)
-    r = rule(s, energy)
-    if r * (sum(matrix.shape) + 1) >= matrix.numel():
+    r = RANKS[rule](s, energy)
+    if rule != "reference" and r * (sum(matrix.shape) + 1) >= matrix.numel():
         return raw
     return {f"{name}/u": u[:, :r].contiguous(), f"{name}/s": s[:r].clone(), f"{name}/v": v[:r].contiguous()}

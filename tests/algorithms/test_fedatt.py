@@ -116,3 +116,9 @@ def test_presets_and_errors():
     assert resolve({"method": "fedatt", "preset": "official"}).make_method().norm == "spectral"
     with pytest.raises(ConfigError, match="epsilon: must be greater than 0"):
         resolve({"method": "fedatt", "options": {"epsilon": 0}})
+
+
+def test_a_parameter_without_axes():
+    """α = softmax(|1|, |−3|): the sum Σ α_k gap_k of two numbers."""
+    a = math.exp(1) / (math.exp(1) + math.exp(3))
+    assert float(FedAtt().attend(floats([1.0, -3.0]))) == pytest.approx(a - 3 * (1 - a))

@@ -89,6 +89,20 @@ def test_after_local_tests_each_clients_own_model() -> None:
     assert [s.loss for s in scores[0]] != [s.loss for s in scores[1]]
 
 
+def test_who_never_took_part_is_tested_with_the_servers_model() -> None:
+    """One client a round: who took part earlier differs from the average, which is the last one's model."""
+    one = Toy("fedavg", {"eval_model": "after_local"}).build(rounds=4, sample=1)
+    two = Toy("fedavg").build(rounds=4, sample=1)
+    for _ in range(4):
+        one.federation.play()
+        two.federation.play()
+    own, shared = ([s.loss for s in e.federation.evaluate(e.tested())] for e in (one, two))
+    never = [k for k in range(6) if one.federation.engine.store.get(k) is None]
+    assert 0 < len(never) < 5
+    assert all(own[k] == shared[k] for k in never)
+    assert any(a != b for a, b in zip(own, shared, strict=True))
+
+
 @pytest.mark.parametrize(("tolerate", "count"), [(False, 3), (True, 6)])
 def test_stragglers_are_dropped_unless_tolerated(tolerate: bool, count: int) -> None:
     toy = Toy("fedavg", {"tolerate": tolerate})

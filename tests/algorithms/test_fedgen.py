@@ -78,12 +78,12 @@ def test_full_loss_adds_the_divergence_from_generated_predictions():
         (FedGen(), [0, 0, 0, 0, 0], 1, 0.0),
         (FedGen(untrained=True), [0, 0, 0, 0, 0], 1, 1.0),
         (FedGen(alpha=2.0), [2, 0, 6, 0, 0], 7, 2.0),
-        (FedGen(full=True, alpha=2.0), [2, 0, 6, 0, 0], 3, 2 * 0.98**3),
+        (FedGen(full=True, alpha=2.0), [2, 0, 6, 0, 0], 3, 2 * 0.98**2),
     ],
     ids=["first round", "untrained", "later", "decay"],
 )
 def test_weights_of_the_generated_terms(method, labels, round, alpha):
-    """Before the first training of the generator its terms have weight 0; then α, in `full` α·0.98^t.
+    """Before the first training of the generator its terms have weight 0; then α, in `full` α·0.98^(t−1).
     Labels (2, 0, 6) are drawn with probabilities ¼ and ¾, unknown ones uniformly."""
     task = Toy("fedgen").build().task
     view = method.prepare(None, None, Shared({}, torch.tensor(labels)), {}, Turn(task, round))

@@ -52,6 +52,15 @@ def test_full_rank_is_kept_where_the_released_loop_wipes_out():
     assert torch.equal(pack({"w": even}, 0.95)["w"], even)
 
 
+def test_the_released_loop_cuts_whatever_that_costs():
+    """3×3 at e = 0.9 has r = 2, 14 floats instead of 9; a matrix of one row is passed over."""
+    cut = pack({"w": diagonal(3, 2, 1, size=3), "row": torch.ones(1, 5)}, 0.9, "reference")
+    assert torch.equal(cut["row"], torch.ones(1, 5))
+    assert sum(t.numel() for name, t in cut.items() if name != "row") == 14
+    like = {"w": diagonal(size=3), "row": torch.ones(1, 5)}
+    assert torch.allclose(unpack(cut, like)["w"], diagonal(3, 2, 0, size=3), atol=1e-6)
+
+
 def test_a_matrix_travels_raw_where_factors_are_not_smaller():
     """3×3 at r = 2 would need 2·7 = 14 > 9 floats; 4×4 at r = 1 needs 9 < 16."""
     small = diagonal(3, 2, 1, size=3)

@@ -27,7 +27,9 @@ NORMALISE = ("own", "unit", "signed", "imagenet")
 class ImageSource(Source):
     """A source with the options that every image set takes."""
 
-    per_class: int | None = option(None, "at most this many training samples a class (the first ones)", low=1)
+    per_class: int | None = option(
+        None, "at most this many training samples a class (the first ones); test rows stay", low=1
+    )
     normalise: str = option(
         "own",
         "own: as the set declares; unit: [0, 1]; signed: [-1, 1]; imagenet: ImageNet mean and std",
@@ -41,6 +43,10 @@ class ImageSource(Source):
             dataset = cap_classes(dataset, self.per_class)
         augment = {"own": dataset.augment, "none": ""}.get(self.augment, self.augment)
         parse(augment)  # refuses what it does not know
+        if augment and dataset.dense:
+            raise DataError(
+                f"{dataset.name}: augment={augment} would move images and not their masks; use augment=none"
+            )
         return dataclasses.replace(normalised(dataset, self.normalise), augment=augment)
 
 

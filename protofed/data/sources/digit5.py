@@ -2,8 +2,9 @@
 
 Peng et al., *Moment Matching for Multi-Source Domain Adaptation*, ICCV 2019. Files: mnist.npz and
 digit5/{usps,svhn,synth,mnist_m}.npz. All are resized to one size (bilinear with antialiasing) and
-given three channels (grey is repeated), and scaled to [−1, 1]. FedPLVM's code has size=64,
-FedPLCC prints none.
+given three channels (grey is repeated), and scaled to [−1, 1]. FedPLVM's code has size=64, FedPLCC
+prints none; the default here is 32, the size of SVHN's own images, at a third of the cost. The recipes
+have 64.
 
 Which copies of SVHN, MNIST-M and the synthetic digits the files hold decides whether numbers compare
 with published ones. MNIST-M may be built from MNIST's test images: then its training rows show digits

@@ -72,6 +72,12 @@ class Folder(ImageSource):
         classes, y = np.unique([f.cls for f in found], return_inverse=True)
         domains, domain = np.unique([f.domain for f in found], return_inverse=True)
         test = np.array([f.test for f in found])
+        only_test = sorted({f.cls for f in found if f.test} - {f.cls for f in found if not f.test})
+        if only_test:
+            raise DataError(
+                f"{name}: the test folder has the class {only_test[0]!r}, which no training folder has; give "
+                "each class its folder in both, or remove the test folder"
+            )
         if not test.any():
             test = stratified_test(domain * len(classes) + y, 0.25, name)
         made = {

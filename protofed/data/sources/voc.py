@@ -3,7 +3,8 @@
 Everingham et al., IJCV 2010. Needs JPEGImages, SegmentationClass and ImageSets/Segmentation; train.txt
 lists the training rows and val.txt the test rows. Border pixels (255) are void. `macro=true` joins the
 20 classes to person, vehicles, household and animals, as *Prototype Guided Federated Learning of Visual
-Feature Representations* does.
+Feature Representations* does. Departure: the partition `voc` chooses images and mixes by the joined
+classes then, where the paper keeps the split of the 20.
 """
 
 from __future__ import annotations
