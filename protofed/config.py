@@ -48,7 +48,7 @@ class System:
     workers: int | None = option(None, "worker processes (default: one per core)", low=1)
     device: str = option("cpu", "torch device")
     dtype: str = option("float32", "precision", choices=("float32", "float64"))
-    threads: int = option(1, "torch threads in this process", low=1)
+    threads: int = option(1, "torch threads in this process", low=1, high=1024)
     eval_every: int = option(1, "rounds between tests (the last round is always tested)", low=1)
     eval_clients: int | None = option(None, "test only so many clients (drawn once from the seed)", low=1)
     checkpoint_every: int = option(1, "rounds between checkpoints", low=1)

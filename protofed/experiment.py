@@ -6,6 +6,7 @@ import importlib.util
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +31,7 @@ from .engines import choose
 from .engines.base import Engine
 from .engines.federation import Federation
 from .engines.store import Store
+from .engines.workers import own_cores
 from .metrics.scores import Score, summarise
 from .models.check import check_model
 from .models.groups import assign
@@ -121,13 +123,15 @@ def build(config: Config) -> Experiment:
 
 
 def settle_engine(config: Config, task: Task, data: ClientData) -> Config:
-    """Put the chosen engine in place of "auto", so that a resumed run uses the same."""
-    if config.system.engine != "auto":
-        return config
-    plan = config.rounds
-    choice = choose.choose(task, data, plan.participants(task.clients))
-    log.info("engine %s (%s)", choice.name, choice.reason)
-    return replace(config, system=replace(config.system, engine=choice.name))
+    """Put the chosen engine in place of "auto", so that a resumed run uses the same, with as many workers."""
+    system = config.system
+    if system.engine == "auto":
+        choice = choose.choose(task, data, config.rounds.participants(task.clients))
+        log.info("engine %s (%s)", choice.name, choice.reason)
+        system = replace(system, engine=choice.name)
+    if system.engine == "workers+cohort" and system.workers is None:  # who is in a cohort depends on it
+        system = replace(system, workers=own_cores())
+    return replace(config, system=system)
 
 
 def make_task(
@@ -178,9 +182,12 @@ def make_task(
     )
 
 
-def reopen(directory: RunDir, warn: Callable[[str], None] | None = None) -> Experiment:
-    """The experiment of a run directory, as of its last checkpoint."""
-    experiment = build(resolve(directory.config))
+def reopen(
+    directory: RunDir, warn: Callable[[str], None] | None = None, config: dict[str, Any] | None = None
+) -> Experiment:
+    """The experiment of a run directory, as of its last checkpoint; with a configuration in place of its
+    own, one of more rounds."""
+    experiment = build(resolve(config or directory.config))
     federation = experiment.federation
     if directory.checkpoints.manifest.exists() or directory.checkpoints.previous.exists():
         store = federation.engine.store
@@ -227,14 +234,15 @@ def carry_out(
 
     Lines beyond the last checkpoint are written again. With `directory=None` nothing is written.
     """
-    try:
+    with directory.locked() if directory else nullcontext():
+        try:
+            if directory:
+                directory.rewind(experiment.federation.round)
+            records = experiment.play(directory, progress)
+        finally:
+            experiment.federation.engine.close()
         if directory:
-            directory.rewind(experiment.federation.round)
-        records = experiment.play(directory, progress)
-    finally:
-        experiment.federation.engine.close()
-    if directory:
-        directory.finish(_summary(experiment, directory))
+            directory.finish(_summary(experiment, directory))
     return records
 
 
@@ -366,6 +374,8 @@ def _dtype(config: Config) -> torch.dtype:
 
 def device_of(config: Config) -> torch.device:
     name = config.system.device
+    if name.startswith("meta"):
+        raise ConfigError("device 'meta' holds no numbers; use cpu or an accelerator such as cuda")
     try:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError, NotImplementedError) as error:

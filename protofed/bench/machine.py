@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from ..engines.workers import own_cores
+
 STEPS = """
 import sys, time, torch
 torch.set_num_threads(1)
@@ -38,7 +40,7 @@ def machine(seconds: float) -> dict[str, Any]:
         model = lines[0].split(":", 1)[1].strip() if lines else model
     return {
         "processor": model,
-        "cores": cores(),
+        "cores": own_cores(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "load": round(os.getloadavg()[0], 2),
         "parallel": parallel_gain(seconds),
@@ -51,17 +53,13 @@ def parallel_gain(seconds: float) -> float:
     """How many times the work of one process is done by one process a core: what processes can give at
     most here. Cores that share their units, caches or host with others give less than their number."""
     alone = _steps(1, seconds)
-    return round(_steps(cores(), seconds) / max(1, alone), 2)
+    return round(_steps(own_cores(), seconds) / max(1, alone), 2)
 
 
 def _steps(processes: int, seconds: float) -> int:
     command = [sys.executable, "-c", STEPS, str(seconds)]
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
     return sum(int(process.communicate()[0]) for process in started)
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def interleaved(work: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from ..engines.sampling import draw
+from ..engines.workers import own_cores
 from ..experiment import Experiment, build
 from .loops import Bare, ByHand, Loop, Naive
-from .machine import Peak, cores, memory_mb
+from .machine import Peak, memory_mb
 from .peers import Peer
 from .workloads import WORKLOADS, workload_config
 
@@ -92,7 +93,7 @@ def bench(
         config, about = workload_config(name, folder, small, engine=engine)
         experiments.append((engine, build(config)))
     contenders = [_ours(engine, experiment) for engine, experiment in experiments]
-    contenders += _loops(name, experiments[0][1], 1 if small else cores())
+    contenders += _loops(name, experiments[0][1], 1 if small else own_cores())
     started = [Peer(peer, folder, small) for peer in peers if name == "w1"]
     contenders += [Contender(peer.title, 1, peer.play, pids=peer.pids) for peer in started]
     try:

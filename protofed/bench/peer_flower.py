@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
+from ..engines.workers import own_cores
 from ..ops.prototypes import means
-from .machine import cores
 from .peer_client import prototype_sums, train, w1
 from .peers import tell, told_to_go
 
@@ -49,7 +49,7 @@ def main(folder: str, size: str) -> None:
         client_app,
         w1(folder, small).task.clients,
         backend_config={
-            "init_args": {"num_cpus": cores(), "log_to_driver": False, "logging_level": logging.ERROR},
+            "init_args": {"num_cpus": own_cores(), "log_to_driver": False, "logging_level": logging.ERROR},
             "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
         },
     )

@@ -39,6 +39,7 @@ class RoundProgress:
         )
         self._task = self._bar.add_task(config.method, total=config.rounds.rounds, accuracy="")
         self.round = 0
+        self.every = config.system.checkpoint_every
 
     def __enter__(self) -> RoundProgress:
         self._bar.start()
@@ -64,4 +65,7 @@ class RoundProgress:
         self._bar.stop()
         if kind is KeyboardInterrupt:
             where = f"after round {self.round}" if self.round else "before the first round ended"
+            saved = self.round - self.round % self.every
+            if saved != self.round:
+                where += f", saved up to round {saved}"
             raise KeyboardInterrupt(f"{where}; continue with: protofed resume {self.out}") from None

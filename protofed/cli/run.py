@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 def resume(args: argparse.Namespace) -> int:
     if args.rounds is not None:
-        _extend(args.run, args.rounds)
+        return _go_on(args)
     if is_deployed(args.run) and RunDir(args.run).summary is None:  # perhaps before its first round
         resume_deployed(args.run)
         return _show(RunDir.open(args.run), args)
@@ -73,10 +73,15 @@ def resume(args: argparse.Namespace) -> int:
     return _carry_out(experiment.reopen(directory, _warn), directory, args)
 
 
-def _extend(run: Path, rounds: int) -> None:
-    if is_deployed(run):
+def _go_on(args: argparse.Namespace) -> int:
+    """More rounds than were planned. Nothing of the run is touched before all of it could be read."""
+    if is_deployed(args.run):
         raise ConfigError("--rounds: not for a deployed run, whose rounds stand in the server's recipe.toml")
-    RunDir.open(run).extend(rounds)
+    directory = RunDir.open(args.run)
+    config = directory.longer(args.rounds)
+    built = experiment.reopen(directory, _warn, config)
+    directory.extend(config)
+    return _carry_out(built, directory, args)
 
 
 def _carry_out(built: experiment.Experiment, directory: RunDir, args: argparse.Namespace) -> int:

@@ -55,7 +55,7 @@ def print_run(directory: RunDir) -> None:
     if tested:
         console.print(_accuracy_table(tested))
     alone = (directory.summary or {}).get("one_class")
-    if alone and "gp_local" in tested[-1]["acc"]:
+    if alone and tested and "gp_local" in tested[-1]["acc"]:
         console.print(
             f"{alone} of these clients train on a single class: there gp_local cannot be wrong",
             highlight=False,

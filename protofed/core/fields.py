@@ -111,7 +111,7 @@ def join(specs: Sequence[Spec], records: Sequence[Any], sizes: Mapping[str, int]
         if rows != whole.rows.setdefault(first, wanted) or 0 in rows:
             return None
         whole.fields[spec.name] = joined
-    return whole
+    return whole if whole.fields else None  # without rows their number would be lost
 
 
 def still_sound(specs: Sequence[Spec], joined: Joined, sizes: Mapping[str, int]) -> bool:

@@ -137,6 +137,15 @@ class LiveNet(Net):
             if tensor is not None and key not in left_out
         ]
 
+    @cached_property
+    def tied(self) -> tuple[str, str] | None:
+        """Two names of one tensor, if layers share any."""
+        first: dict[int, str] = {}
+        for name, tensor in self.named().items():
+            if (other := first.setdefault(id(tensor), name)) != name:
+                return other, name
+        return None
+
     def install(self, tensors: Mapping[str, Tensor]) -> None:
         """Overwrite the modules' tensors. The layout in memory stays the modules' own."""
         with torch.no_grad():

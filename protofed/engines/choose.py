@@ -22,7 +22,7 @@ from .cohort import Cohort
 from .sequential import Sequential
 from .stacked import can_stack
 from .store import Store
-from .workers import Workers
+from .workers import Workers, own_cores
 
 NAMES = ("auto", "sequential", "cohort", "workers", "workers+cohort", "flower")
 SMALL_MODEL = 100_000  # parameters
@@ -40,7 +40,7 @@ class Choice:
 
 def choose(task: Task, data: ClientData, participants: int) -> Choice:
     """The engine for this task: see the rule above."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    cores = own_cores()
     sampled = min(len(data), 100)
     mean = sum(data.size(c) for c in range(sampled)) / max(1, sampled)
     sizes = [task.parameter_count(g) for g in range(len(task.groups))]
@@ -49,7 +49,10 @@ def choose(task: Task, data: ClientData, participants: int) -> Choice:
     if task.device.type != "cpu":
         return Choice("sequential", f"the device is {task.device}")
     small = max(sizes) <= SMALL_MODEL and each >= FEW_CLIENTS
-    stackable = all(can_stack(m) for g in range(len(sizes)) for m in task.live(g).modules.values())
+    nets = [task.live(g) for g in range(len(sizes))]
+    stackable = all(can_stack(m) for net in nets for m in net.modules.values()) and not any(
+        net.tied for net in nets
+    )
     cohort = small and stackable
     if cores == 1 or work < LITTLE_WORK or not hasattr(os, "fork"):
         reason = "one core" if cores == 1 else "little work a round"

@@ -53,6 +53,12 @@ class Cohort(Sequential):
     together: ClassVar[bool] = True
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Outcome | Failure]:
+        for job in {job.turn.group: job for job in jobs}.values():
+            if pair := job.turn.task.live(job.turn.group).tied:
+                raise EngineError(
+                    f"the model's {pair[0]} and {pair[1]} are one tensor, which the cohort engine cannot "
+                    "stack; use --engine sequential or workers"
+                )
         alone = [job for members in by_group(jobs) for job in self._far_longer(members)]
         answers = {_client(job): answer for job, answer in zip(alone, super().run(alone))}
         rest = [job for job in jobs if _client(job) not in answers]
@@ -180,6 +186,7 @@ class _Collected:
 
     def __init__(self, sessions: list[Session], dtype: torch.dtype):
         self.sessions = sessions
+        self.steps = [0] * len(sessions)
         self.loss = torch.zeros(len(sessions), dtype=dtype)
         self.sums: dict[str, Tensor] = {}
 
@@ -191,13 +198,14 @@ class _Collected:
             self.sums[key][where] += value.detach()
         rows = range(where.stop) if isinstance(where, slice) else where.tolist()
         for k in rows:
+            self.steps[k] += 1
             self.sessions[k].steps += 1
             self.sessions[k].samples += batch_size
 
     def hand_out(self) -> None:
         for k, session in enumerate(self.sessions):
             session.loss_sum = session.loss_sum + self.loss[k]
-            if session.steps:
+            if self.steps[k]:
                 for key, value in self.sums.items():
                     session.sums[key] = (
                         session.sums[key] + value[k] if key in session.sums else value[k].clone()

@@ -34,8 +34,11 @@ def can_stack(module: nn.Module) -> bool:
         return all(can_stack(child) for child in module)
     if _is_model(module):
         return can_stack(half(module, "base")) and can_stack(half(module, "head"))
-    rule = _RULES.get(type(module))
-    return rule is not None and (not isinstance(module, nn.Conv2d) or _plain_conv(module))
+    if isinstance(module, nn.Conv2d) and not _plain_conv(module):
+        return False
+    if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d) and module.momentum is None:
+        return False  # a cumulative average needs each client's own count
+    return type(module) in _RULES
 
 
 def run_stacked(module: nn.Module, tensors: Tensors, x: Tensor, clients: int) -> Tensor:
@@ -149,12 +152,9 @@ def _norm(m: Any, t: Tensors, x: Tensor, images: bool, clients: int) -> tuple[Te
     flat = {name: value.flatten() for name, value in t.items()}
     stats = (flat.get("running_mean"), flat.get("running_var"))
     training = m.training or stats[0] is None
-    momentum = m.momentum
     if training and "num_batches_tracked" in t:
         t["num_batches_tracked"].add_(1)
-        if momentum is None:  # cumulative average; all clients of a step have made as many steps
-            momentum = 1.0 / float(t["num_batches_tracked"].flatten()[0])
-    out = F.batch_norm(x, *stats, flat.get("weight"), flat.get("bias"), training, momentum or 0.0, m.eps)
+    out = F.batch_norm(x, *stats, flat.get("weight"), flat.get("bias"), training, m.momentum, m.eps)
     if images:
         return out, True
     return out.view(len(out), clients, -1).movedim(1, 0), False
@@ -163,6 +163,8 @@ def _norm(m: Any, t: Tensors, x: Tensor, images: bool, clients: int) -> tuple[Te
 def _dropout(m: SeededDropout, t: Tensors, x: Tensor, images: bool, clients: int) -> tuple[Tensor, bool]:
     if not m.training or m.p == 0:
         return x, images
+    if m.p == 1:
+        return x * 0, images
     one = (x.shape[0], x.shape[1] // clients, *x.shape[2:]) if images else tuple(x.shape[1:])
     shape = one[:2] + (1,) * (len(one) - 2) if m.channels else one
     mask = keep_masks(t["seed"], m.number, shape, 1 - m.p, x.dtype)  # [K, B, …]

@@ -6,10 +6,11 @@ import shutil
 import tempfile
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import safetensors.torch
+from torch import Tensor
 
 from ..core.client import ClientState
 from ..core.errors import RunError
@@ -40,7 +41,7 @@ class Store:
         return self._states.get(client)
 
     def put(self, client: int, state: ClientState) -> None:
-        if state.kept or state.mem:
+        if state.kept or state.mem or client in self._states or client in self._on_disk:
             self.changed.add(client)
             self._on_disk.discard(client)
             self._hold(client, state)
@@ -74,10 +75,10 @@ class Store:
         return self._folder / f"{client}.safetensors"
 
     def _write(self, client: int, state: ClientState) -> None:
-        kept = {f"kept/{name}": tensor.contiguous() for name, tensor in state.kept.items()}
-        mem = {f"mem/{name}": tensor.contiguous() for name, tensor in state.mem.items()}
+        kept = {f"kept/{name}": tensor for name, tensor in state.kept.items()}
+        mem = {f"mem/{name}": tensor for name, tensor in state.mem.items()}
         try:
-            self._path(client).write_bytes(safetensors.torch.save({**kept, **mem}))
+            self._path(client).write_bytes(safetensors.torch.save(for_file({**kept, **mem})))
         except OSError as error:
             raise RunError(
                 f"cannot keep the state of client {client} on disk: {error.strerror or error}; "
@@ -96,3 +97,15 @@ def _under(prefix: str, arrays: Tree) -> Tree:
 
 def _nbytes(state: ClientState) -> int:
     return sum(t.nbytes for t in state.kept.values()) + sum(t.nbytes for t in state.mem.values())
+
+
+def for_file(arrays: Mapping[str, Tensor]) -> Tree:
+    """Contiguous on the CPU, no two in the same memory: as safetensors takes them."""
+    found: Tree = {}
+    taken: set[int] = set()
+    for name, tensor in arrays.items():
+        plain = tensor.detach().contiguous().cpu()
+        memory = plain.untyped_storage().data_ptr()
+        found[name] = plain.clone() if memory in taken and plain.numel() else plain
+        taken.add(memory)
+    return found

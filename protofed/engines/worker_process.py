@@ -17,7 +17,7 @@ from ..core.data import ClientData
 from ..core.task import Task
 from .base import Answer
 from .sequential import Sequential
-from .store import Store
+from .store import LIMIT_BYTES, Store
 from .wire import Wire
 
 
@@ -35,7 +35,7 @@ def work(
     for other in foreign:
         other.close()
     torch.set_num_threads(1)
-    store = Store()
+    store = Store(LIMIT_BYTES // 4)
     engine = inner(task, data, store)
     while True:
         try:

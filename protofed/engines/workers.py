@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import time
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 from multiprocessing import connection, get_all_start_methods, get_context
 from multiprocessing.process import BaseProcess
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 from ..core import errors
 from ..core.client import ClientState, Outcome
@@ -38,6 +40,11 @@ from .worker_process import work
 
 TRIES = 3  # how often a block may kill its worker
 log = logging.getLogger("protofed")
+
+
+def own_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass
@@ -59,7 +66,8 @@ class Worker:
     pipe: connection.Connection
     queue: deque[Block] = field(default_factory=deque)
     doing: Block | None = None
-    held: dict[int, ClientState] = field(default_factory=dict)  # states that the worker has
+    # States that the worker has; the store decides how long they stay in memory here.
+    held: WeakValueDictionary[int, ClientState] = field(default_factory=WeakValueDictionary)
 
     @property
     def load(self) -> float:
@@ -76,7 +84,7 @@ class Workers(Engine):
         super().__init__(task, data, store)
         if "fork" not in get_all_start_methods():
             raise EngineError("the worker engine needs a system that can fork; use --engine sequential")
-        self.count = workers or len(os.sched_getaffinity(0))
+        self.count = workers or own_cores()
         self.cohort = cohort
         self._workers: list[Worker] = []
 
@@ -84,13 +92,17 @@ class Workers(Engine):
         return self._do("run", jobs)
 
     def evaluate(self, jobs: Sequence[Job]) -> Iterator[Score]:
-        return self._do("evaluate", jobs)
+        for answer in self._do("evaluate", jobs):
+            if isinstance(answer, Failure):
+                raise EngineError(f"test of {answer.reason}")
+            yield answer
 
     def close(self) -> None:
         for worker in self._workers:
             worker.pipe.close()
+        deadline = time.monotonic() + 2
         for worker in self._workers:
-            worker.process.join(timeout=2)
+            worker.process.join(timeout=max(0.0, deadline - time.monotonic()))
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
@@ -222,7 +234,7 @@ class Workers(Engine):
         log.warning("worker %d (process %d) died, exit code %s", worker.number, worker.process.pid or 0, code)
         worker.pipe.close()
         fresh = self._fork(worker.number)
-        worker.process, worker.pipe, worker.doing, worker.held = fresh.process, fresh.pipe, None, {}
+        worker.process, worker.pipe, worker.doing, worker.held = fresh.process, fresh.pipe, None, fresh.held
         assert block is not None
         block.tries += 1
         if block.tries < TRIES:
@@ -236,7 +248,8 @@ class Workers(Engine):
         if not self._workers:
             for group in range(len(self.task.groups)):
                 self.task.live(group)  # built once, before the fork
-            self._workers = [self._fork(number) for number in range(self.count)]
+            for number in range(self.count):  # each closes the pipes of those before it
+                self._workers.append(self._fork(number))
 
     def _fork(self, number: int) -> Worker:
         context = get_context("fork")

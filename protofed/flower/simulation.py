@@ -31,6 +31,7 @@ from ..core.errors import EngineError
 from ..core.task import Task
 from ..engines.store import Store
 from ..engines.transport import Transport
+from ..engines.workers import own_cores
 from .engine import Flower
 from .packet import Exchanged, Packet
 from .respond import Desk, echo, respond
@@ -71,7 +72,7 @@ class Runtime:
 
     def __init__(self, nodes: int, workers: int | None = None):
         self.nodes = nodes
-        self.workers = workers or len(os.sched_getaffinity(0))
+        self.workers = workers or own_cores()
         self.root = Path(tempfile.mkdtemp(prefix="protofed-flower-"))
         self._sweep = weakref.finalize(self, shutil.rmtree, self.root, True)
         self._thread: threading.Thread | None = None

@@ -26,6 +26,7 @@ from torch import Tensor
 from ..core.client import ClientState
 from ..core.errors import MessageError, RunError
 from ..core.record import Tree
+from ..engines.store import for_file
 from ..ops.trees import put, under
 from ..runs.files import read_json, write_atomic, write_json
 from .packet import Meta
@@ -155,8 +156,7 @@ class Vault:
 
     def _write(self, name: str, arrays: Mapping[str, Tensor]) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        plain = {key: tensor.detach().cpu().contiguous() for key, tensor in arrays.items()}
-        write_atomic(self.path / name, safetensors.torch.save(plain))
+        write_atomic(self.path / name, safetensors.torch.save(for_file(arrays)))
 
     def _load(self, name: str) -> Tree:
         try:

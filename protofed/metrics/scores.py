@@ -54,7 +54,7 @@ def score_client(
             if y.ndim > 1:
                 seen = confusion_matrix(guess, y, task.C)
                 confusion[mode] = confusion[mode] + seen if mode in confusion else seen
-    mean_loss = float(loss) / n if n else math.nan
+    mean_loss = float(loss) / n if n and "clf" in correct else math.nan
     return Score(turn.client, n, {m: int(c) for m, c in correct.items()}, mean_loss, confusion)
 
 

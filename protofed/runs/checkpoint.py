@@ -17,12 +17,11 @@ from typing import Any
 
 import safetensors.torch
 from safetensors import SafetensorError
-from torch import Tensor
 
 from ..core.client import ClientState
 from ..core.errors import MessageError, RunError
 from ..core.record import Record, Tree
-from ..engines.store import Store
+from ..engines.store import Store, for_file
 from ..ops.trees import put, under
 from .files import read_json, write_atomic, write_json
 
@@ -111,7 +110,7 @@ class Checkpoints:
         return round, state
 
     def _write(self, name: str, arrays: Tree) -> None:
-        data = safetensors.torch.save({key: _plain(tensor) for key, tensor in arrays.items()})
+        data = safetensors.torch.save(for_file(arrays))
         write_atomic(self.directory / name, data)
         self._files[name] = {"bytes": len(data), "blake2b": _digest(data)}
 
@@ -134,10 +133,6 @@ class Checkpoints:
             if path.name not in used:
                 path.unlink()
                 self._files.pop(path.name, None)
-
-
-def _plain(tensor: Tensor) -> Tensor:
-    return tensor.detach().contiguous().cpu()
 
 
 def _digest(data: bytes) -> str:

@@ -11,13 +11,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import RunError
 from .checkpoint import Checkpoints
 from .files import finite, read_json, write_atomic, write_json
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 class RunDir:
@@ -50,7 +56,9 @@ class RunDir:
     def open(cls, path: Path) -> RunDir:
         if not (path / "config.json").exists():
             raise RunError(f"{path} is not a run directory: it has no config.json")
-        read_json(path / "config.json")  # a damaged one shows now
+        found = read_json(path / "config.json")  # a damaged one shows now
+        if not isinstance(found, dict) or not isinstance(found.get("rounds"), dict) or "method" not in found:
+            raise RunError(f"{path / 'config.json'} is damaged: it is not the configuration of a run")
         return cls(path)
 
     @property
@@ -60,7 +68,35 @@ class RunDir:
     @property
     def summary(self) -> dict[str, Any] | None:
         path = self.path / "summary.json"
-        return dict(read_json(path)) if path.exists() else None
+        if not path.exists():
+            return None
+        found = read_json(path)
+        if not isinstance(found, dict):
+            raise RunError(f"{path} is damaged; remove it, and `protofed resume` writes it again")
+        return found
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other processes from writing to the run at the same time."""
+        if fcntl is None:
+            yield
+            return
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            self._lock(handle)
+            yield
+        finally:
+            os.close(handle)
+
+    def _lock(self, handle: int) -> None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(
+                f"{self.path} is being written by another process; wait for it, or stop it"
+            ) from None
+        except OSError:
+            pass  # a file system without locks
 
     def append(self, name: str, record: dict[str, Any]) -> None:
         """Add a line and flush it to disk."""
@@ -77,7 +113,7 @@ class RunDir:
         path = self.path / name
         if not path.exists():
             return []
-        return list(_whole_lines(path.read_text().split("\n")))
+        return list(_whole_lines(path.read_text(errors="replace").split("\n")))
 
     def rewind(self, round: int) -> None:
         """Drop the lines after `round`, which a resumed run will write again."""
@@ -86,15 +122,18 @@ class RunDir:
             if (self.path / name).exists():
                 write_atomic(self.path / name, "".join(json.dumps(x) + "\n" for x in kept).encode())
 
-    def extend(self, rounds: int) -> None:
-        """Plan more rounds. A finished run is one on its way then."""
+    def longer(self, rounds: int) -> dict[str, Any]:
+        """The configuration with more rounds."""
         config = self.config
         done = max((line["round"] for line in self.lines("metrics.jsonl")), default=0)
         if rounds <= done:
             raise RunError(f"--rounds {rounds}: {self.path} has done {done} rounds already; give more")
-        config["rounds"]["rounds"] = rounds
-        write_json(self.path / "config.json", config)
+        return {**config, "rounds": {**config["rounds"], "rounds": rounds}}
+
+    def extend(self, config: dict[str, Any]) -> None:
+        """Go on with a configuration of more rounds: a finished run is one on its way then."""
         (self.path / "summary.json").unlink(missing_ok=True)
+        write_json(self.path / "config.json", config)
 
     def finish(self, summary: dict[str, Any]) -> None:
         write_json(self.path / "summary.json", summary)

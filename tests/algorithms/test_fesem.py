@@ -5,6 +5,7 @@ import torch
 from tiny import BASE, replies, tree, turn_of
 from vmap_check import check_vmap
 
+import protofed
 from protofed.algorithms.fesem import Clusters, FeSem, Upload, fill_empty
 from protofed.config import resolve
 from protofed.core.errors import ConfigError
@@ -170,3 +171,10 @@ def test_presets_and_errors():
         resolve({"method": "fesem", "options": {"assign": "ways", "k": 3}})
     with pytest.raises(ConfigError, match="k: must be at least 1"):
         resolve({"method": "fesem", "options": {"k": 0}})
+
+
+def test_centres_that_are_one_tensor_are_saved(tmp_path, monkeypatch):
+    """More centres than clients of the first round: the empty ones all keep the common start."""
+    monkeypatch.chdir(tmp_path)
+    protofed.run("fesem", out="a", options={"k": 3}, models="mlp", clients=4, sample=1, rounds=2)
+    assert (tmp_path / "a" / "summary.json").exists()

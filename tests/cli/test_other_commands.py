@@ -92,6 +92,24 @@ def test_resume_with_more_rounds_equals_a_longer_run(call: Call, finished: Copy)
     assert_same_run("a", "b")
 
 
+def test_more_rounds_that_cannot_start_leave_the_run_alone(call: Call, finished: Copy) -> None:
+    """Its data is gone: an error, and the summary and the plan are as before."""
+    finished("a")
+    config = Path("a/config.json")
+    config.write_text(config.read_text().replace('"digits"', '"npz:gone.npz"'))
+    before = config.read_text()
+    got = call("resume", "a", "--rounds", "5")
+    assert got.code != 0
+    assert got.err.count("\n") == 1
+    assert Path("a/summary.json").exists()
+    assert config.read_text() == before
+
+
+def test_a_run_without_tests_is_shown(call: Call) -> None:
+    settings = (*SMALL, "--partition", "pathological:p=1,train=1", "--rounds", "1", "--out", "a")
+    assert call("run", "fedproto", *settings).code == 0
+
+
 def test_more_rounds_are_not_for_a_deployed_run(call: Call, finished: Copy) -> None:
     finished("a")
     Path("a/deployment.json").write_text("{}")

@@ -191,3 +191,8 @@ def test_cat_joins_rows_of_ragged_replies() -> None:
     mean, cls = cat(replies, "mean", "cls")
     assert mean[:, 0].tolist() == [2.0, 2.0, 1.0]
     assert cls.tolist() == [0, 1, 0]
+
+
+def test_records_without_rows_are_not_joined():
+    """Joined, nothing would tell how many they were."""
+    assert Nothing.join([Nothing(), Nothing()], {}) is None

@@ -71,3 +71,21 @@ def test_a_full_disk_is_named(monkeypatch):
     monkeypatch.setattr("pathlib.Path.write_bytes", full)
     with pytest.raises(Exception, match="client 0 on disk: No space left on device"):
         store.put(1, state(1))
+
+
+def test_an_empty_state_replaces_an_older_one() -> None:
+    store = Store()
+    store.put(1, state(1.0))
+    store.put(1, ClientState())
+    assert store.get(1) == ClientState()
+    assert store.changed == {1}
+
+
+def test_tensors_in_the_same_memory_can_be_written() -> None:
+    shared = torch.ones(3)
+    store = Store(limit_bytes=1)
+    store.put(1, ClientState({"a": shared, "b": shared}))
+    store.put(2, state(2.0))  # sends the first to disk
+    found = store.get(1)
+    assert found is not None
+    assert found.kept["a"].tolist() == found.kept["b"].tolist() == [1.0, 1.0, 1.0]

@@ -11,7 +11,7 @@ import psutil
 import pytest
 import torch
 
-from protofed.core.errors import ConfigError, MessageError
+from protofed.core.errors import ConfigError, EngineError, MessageError
 from protofed.core.record import Nothing
 from protofed.engines.workers import Workers
 from protofed.testing import Toy, assert_equal, snapshot
@@ -57,6 +57,18 @@ def test_a_client_that_always_kills_its_worker_fails_alone(monkeypatch):
     assert list(record["failed"]) == ["3"]
     assert "died 3 times, exit code 17" in record["failed"]["3"]
     assert record["clients"] == 5
+
+
+def test_a_test_that_kills_its_worker_names_the_client(monkeypatch):
+    from protofed.algorithms.fedproto import FedProto
+
+    experiment = Toy("fedproto").build(rounds=1, engine="workers", workers=2)
+    experiment.federation.play()
+    experiment.federation.engine.close()
+    monkeypatch.setattr(FedProto, "predict", lambda *args: os._exit(9))
+    with pytest.raises(EngineError, match=r"test of client \d: its worker process died 3 times"):
+        experiment.federation.evaluate(range(6))
+    experiment.federation.engine.close()
 
 
 def test_errors_of_workers_keep_their_class(monkeypatch):

@@ -19,7 +19,7 @@ from protofed.core.record import Nothing
 from protofed.engines.store import Store
 from protofed.runs.directory import RunDir
 
-CONFIG = {"method": "local", "seed": 3}
+CONFIG = {"method": "local", "seed": 3, "rounds": {"rounds": 3}}
 
 
 def run_with(path: Path, rounds: int) -> RunDir:
@@ -157,3 +157,36 @@ def test_after_force_the_sweep_removes_the_old_runs_states(tmp_path: Path) -> No
     new.checkpoints.save(1, Nothing(), Store())
     left = {p.name for p in (tmp_path / "checkpoint").iterdir()}
     assert left == {"manifest.json", "state-1.safetensors"}
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", '"x"', '{"method": "local", "rounds": 5}'])
+def test_a_configuration_that_is_none(tmp_path: Path, text: str) -> None:
+    RunDir.create(tmp_path, CONFIG)
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(RunError, match="is damaged: it is not the configuration of a run"):
+        RunDir.open(tmp_path)
+
+
+def test_a_summary_that_is_none(tmp_path: Path) -> None:
+    run = RunDir.create(tmp_path, CONFIG)
+    (tmp_path / "summary.json").write_text("[1]")
+    with pytest.raises(RunError, match=r"summary\.json is damaged"):
+        assert run.summary
+
+
+def test_lines_with_foreign_bytes_are_left_out(tmp_path: Path) -> None:
+    run = RunDir.create(tmp_path, CONFIG)
+    run.append("metrics.jsonl", {"round": 1})
+    with open(tmp_path / "metrics.jsonl", "ab") as file:
+        file.write(b"\xff\xfe\n")
+    assert run.lines("metrics.jsonl") == [{"round": 1}]
+
+
+def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
+    """A second handle on the directory is as good as a second process."""
+    run = RunDir.create(tmp_path, CONFIG)
+    message = "is being written by another process"
+    with run.locked(), pytest.raises(RunError, match=message), RunDir(tmp_path).locked():
+        raise AssertionError("two writers")
+    with RunDir(tmp_path).locked():
+        pass
