@@ -62,6 +62,15 @@ def test_damaged_entries_are_made_anew(source: Path) -> None:
     assert cached("s", [source], {}, decode)["x"].tolist() == [[2, 2]] * 3
 
 
+def test_entries_that_lack_an_array_are_made_anew(source: Path) -> None:
+    decode = Decoder()
+    cached("s", [source], {}, decode)
+    (file,) = cache_folder().glob("s-*/classes.npy")
+    file.unlink()
+    assert set(cached("s", [source], {}, decode)) == {"x", "classes"}
+    assert decode.calls == 2
+
+
 def test_nothing_half_written_is_left(source: Path) -> None:
     def fails() -> dict[str, np.ndarray]:
         return {"x": np.zeros(3), "bad": np.array([object()], dtype=object)}

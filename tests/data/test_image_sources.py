@@ -99,6 +99,14 @@ def test_folder_with_a_published_split(tmp_path: Path) -> None:
     assert dataset.x[:, 0, 0, 0].tolist() == [1, 2, 0, 3]
 
 
+def test_a_test_folder_with_classes_of_its_own_is_refused(tmp_path: Path) -> None:
+    """As unpacked, some sets have test/images/ without labels: that is no class."""
+    write_images(tmp_path / "train" / "cat", "ab")
+    write_images(tmp_path / "test" / "images", "cd")
+    with pytest.raises(DataError, match="the test folder has the class 'images', which no training folder"):
+        load(f"folder:{tmp_path}")
+
+
 def test_folder_with_domains_and_chosen_classes(tmp_path: Path) -> None:
     names = " ".join(f"{d}/{c}/{i}" for d in ("art", "photo") for c in ("x", "y", "z") for i in range(4))
     write_images(tmp_path, names, "RGB")

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from protofed.core.errors import DataError
 from protofed.data import load, partition
 from protofed.data.client import Loader
 from protofed.data.labels import class_counts
@@ -89,6 +90,12 @@ def test_femnist() -> None:
     letters = load("femnist:classes=letters")
     assert len(letters.x) == 1730
     assert letters.classes == tuple("abcdefghij")
+
+
+def test_masks_are_not_left_behind_by_augmentation() -> None:
+    with pytest.raises(DataError, match="augment=flip would move images and not their masks"):
+        load("pets:size=16,augment=flip")
+    assert load("pets:label=species,size=16,augment=flip").augment == "flip"
 
 
 def test_pets() -> None:

@@ -31,6 +31,13 @@ def test_round_trip(tmp_path: Path) -> None:
     assert again.num_classes == 10
 
 
+def test_a_smaller_split_leaves_nothing_of_a_larger_one(tmp_path: Path) -> None:
+    dataset = load("digits")
+    for clients in (6, 3):
+        write_split(dataset, partition("iid", dataset, clients, 0), tmp_path)
+    assert partition("pfllib", load(f"pfllib:{tmp_path}"), 0, 0).clients == 3
+
+
 def test_what_numpy_itself_wrote_is_read(tmp_path: Path) -> None:
     """As PFLlib writes: np.savez_compressed(file, data={"x": …, "y": …})."""
     for part in ("train", "test"):
