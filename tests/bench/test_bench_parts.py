@@ -89,7 +89,7 @@ def test_interleaved_takes_turns_after_a_warm_up() -> None:
 def test_parallel_gain_counts_the_work_of_a_process_on_every_core(monkeypatch) -> None:
     """100 steps alone, 75 and 75 together: 1.5 times the work."""
     monkeypatch.setattr(machine, "_steps", lambda processes, seconds: {1: 100, 2: 150}[processes])
-    monkeypatch.setattr(machine, "cores", lambda: 2)
+    monkeypatch.setattr(machine, "own_cores", lambda: 2)
     assert machine.parallel_gain(0.1) == 1.5
     monkeypatch.undo()
     assert machine._steps(1, 0.05) > 0
