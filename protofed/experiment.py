@@ -269,7 +269,7 @@ def _summary(experiment: Experiment, directory: RunDir) -> dict[str, Any]:
         "down_bytes": sum(line["down"]["bytes"] for line in lines),
         "seconds": sum(line["seconds"] + line.get("eval_seconds", 0.0) for line in lines),
         "groups": [group.name for group in experiment.task.groups],
-        "one_class": _one_class(experiment),
+        "one_class": _one_class(experiment) if "gp_local" in last else None,
     }
 
 

@@ -80,7 +80,8 @@ def _go_on(args: argparse.Namespace) -> int:
     directory = RunDir.open(args.run)
     config = directory.longer(args.rounds)
     built = experiment.reopen(directory, _warn, config)
-    directory.extend(config)
+    with directory.locked():  # not under the hands of a run that is going on
+        directory.extend(config)
     return _carry_out(built, directory, args)
 
 

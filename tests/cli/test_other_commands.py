@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from small_run import SMALL, Call, assert_same_run, lines
 
+from protofed.runs.directory import RunDir
+
 Copy = Callable[..., None]
 
 
@@ -289,3 +291,15 @@ def test_version(call: Call) -> None:
     import protofed
 
     assert call("--version").out == f"protofed {protofed.__version__}\n"
+
+
+def test_more_rounds_are_refused_while_a_run_is_written(call: Call, finished: Copy) -> None:
+    finished("a")
+    before = Path("a/config.json").read_text()
+    with RunDir(Path("a")).locked():
+        got = call("resume", "a", "--rounds", "5")
+    assert (got.code, got.err) == (
+        1, "protofed: error: a is being written by another process; wait for it, or stop it\n"
+    )  # fmt: skip
+    assert Path("a/config.json").read_text() == before
+    assert Path("a/summary.json").exists()
