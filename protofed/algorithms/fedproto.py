@@ -17,7 +17,8 @@ Departures from the printed text:
   while training and predicts among the client's own classes: preset `official`. The λ of the paper
   was presumably tuned with that code; with the sum of L2 distances the same λ pulls harder.
 - EMD is named in the paper but not defined; ours is the distance of cumulated, normalised activations.
-- `share_model` averages the weights too: the "FedProto" baseline of domain-shift papers (FPL, FedPLCC).
+- `share_model` averages the weights too: the "FedProto" baseline of domain-shift papers (FPL, FedPLCC),
+  which report its classifier; so clf is its main mode.
 """
 
 from __future__ import annotations
