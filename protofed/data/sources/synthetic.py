@@ -4,6 +4,9 @@ Li et al., *FedProx*, MLSys 2020 (after Shamir et al. 2014). For client k: n_k =
 + 50; u_k ∼ N(0, φ1), W_k ∼ N(u_k, 1), b_k ∼ N(u_k, 1); B_k ∼ N(0, φ2), v_k ∼ N(B_k, 1);
 x ∼ N(v_k, diag(j^−1.2)), y = argmax(x·W_k + b_k). φ is used as a standard deviation. The owner of a
 row is its client: divide with the partition `natural`. No row is marked as test.
+
+The number of samples varies much between draws (half of the seeds give 7,500 to 15,200). Seed 1335 has
+sizes close to those that Michieli and Ozay print (9,600, standard deviation 1,051.6): 9,775 and 1,048.7.
 """
 
 from __future__ import annotations
