@@ -164,11 +164,13 @@ def judge(ours: float, papers: Sequence[float], tolerance: float, better: str) -
 
 
 def claims(recipe: Recipe, found: Sequence[Cell]) -> list[Claim]:
-    """The recipe's orders in every column that was run."""
+    """The recipe's orders of the rows asked for, in every column that was run."""
     by_name = {(cell.row, cell.column): cell for cell in found}
+    rows = {cell.row for cell in found}
+    orders = [order for order in recipe.orders if {order.above, order.below} <= rows]
     reached = {cell.column for cell in found if not math.isnan(cell.ours)}
     columns = [column for column in recipe.columns if column.name in reached]
-    return [_claim(order, column, recipe, by_name) for order in recipe.orders for column in columns]
+    return [_claim(order, column, recipe, by_name) for order in orders for column in columns]
 
 
 def _claim(order: Order, column: Column, recipe: Recipe, by_name: Mapping[tuple[str, str], Cell]) -> Claim:
