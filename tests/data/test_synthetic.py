@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from protofed.data import load, partition
+from protofed.data.sources.synthetic import Synthetic
 
 
 def test_shapes_and_owners() -> None:
@@ -25,11 +26,15 @@ def test_reproducible_and_seeded() -> None:
 
 def test_the_recipes_seed_has_sizes_like_the_paper() -> None:
     """Michieli and Ozay, Table 1: 9,600 samples in 30 clients, standard deviation 1,051.6."""
-    dataset = load("synthetic:seed=1335")
-    assert dataset.owner is not None
-    sizes = np.bincount(dataset.owner)
+
+    def distance(seed: int) -> float:
+        sizes = Synthetic(seed=seed).sizes()
+        return float(abs(np.log(sizes.sum() / 9600)) + abs(np.log(sizes.std() / 1051.6)))
+
+    sizes = np.bincount(load("synthetic:seed=1335").owner)
     assert sizes.sum() == 9775
     assert abs(sizes.std() - 1048.7) < 0.1
+    assert min(range(2000), key=distance) == 1335
 
 
 def test_the_spread_of_features_follows_the_power() -> None:
