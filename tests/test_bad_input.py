@@ -27,6 +27,8 @@ from protofed.runs.directory import RunDir
         (["run", "fedproto", "--set", "lamm=1"], ["unknown option 'lamm'; did you mean 'lam'?"]),
         (["run", "fedproto", "--set", "lam"], ["--set 'lam': expected KEY=VALUE"]),
         (["run", "fedproto", "more"], ["unexpected argument 'more'"]),
+        (["run", "fedproto", "lam=2"], ["unexpected argument 'lam=2'", "--set lam=2"]),
+        (["sweep", "fedproto", "lam=0,1"], ["unexpected argument", "--over lam=0,1"]),
         (["run", "--preset", "papre"], ["method fedproto: unknown preset 'papre'; did you mean 'paper'?"]),
         (["run", "--optimizer", "sdg"], ["optimizer: unknown value 'sdg'; did you mean 'sgd'"]),
         (["run", "--lr", "nan"], ["lr: must be a finite number, got nan"]),

@@ -90,6 +90,9 @@ def _unknown_argument(given: str, parser: argparse.ArgumentParser) -> str:
     known = [s for action in parser._actions for s in action.option_strings if s.startswith("--")]
     if given.startswith("-"):
         return unknown("option", given.split("=")[0], known)
+    takes_pairs = next((flag for flag in ("--over", "--set") if flag in known), None)
+    if "=" in given and takes_pairs:
+        return f"unexpected argument {given!r}; did you mean {takes_pairs} {given}?"
     return f"unexpected argument {given!r} (see `{parser.prog} --help`)"
 
 

@@ -89,7 +89,7 @@ def _carry_out(built: experiment.Experiment, directory: RunDir, args: argparse.N
     with (
         Beside(directory, args.watch),
         RoundProgress(built.config, directory.path, args.quiet or args.json) as progress,
-        Tracking(args.track, directory, progress) as follow,
+        Tracking(args.track, directory, progress, _warn) as follow,
     ):
         experiment.carry_out(built, directory, follow)
     return _show(directory, args)

@@ -35,10 +35,12 @@ def add_study_flags(parser: argparse.ArgumentParser, seeds: int | None, out: str
     parser.add_argument("--quiet", action="store_true", help="no progress; the table is still printed")
 
 
-def carry_out_plan(plan: Sequence[Planned], out: Path, args: argparse.Namespace) -> dict[str, Done]:
-    """Carry the plan out under a progress bar."""
+def carry_out_plan(
+    plan: Sequence[Planned], out: Path, args: argparse.Namespace, part: str = ""
+) -> dict[str, Done]:
+    """Carry the plan out under a progress bar; `part` says of which part of a longer study."""
     budget = None if args.budget is None else read_budget(args.budget)
-    with StudyProgress(args.quiet) as progress:
+    with StudyProgress(args.quiet, part) as progress:
         return carry_out(plan, out / "runs", budget, progress)
 
 
@@ -72,8 +74,9 @@ def say_written(paths: Sequence[Path], done: dict[str, Done], args: argparse.Nam
 class StudyProgress:
     """A bar of rounds for the run at work, and a line for each run that ended."""
 
-    def __init__(self, quiet: bool):
+    def __init__(self, quiet: bool, part: str = ""):
         self._quiet = quiet
+        self._part = part
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -92,7 +95,7 @@ class StudyProgress:
 
     def begin(self, number: int, total: int, planned: Planned) -> None:
         self._mode = planned.config.make_method().modes[0]
-        text = f"run {number} of {total}: {planned.row}, seed {planned.seed}"
+        text = f"{self._part}run {number} of {total}: {planned.row}, seed {planned.seed}"
         self._bar.reset(self._task, total=planned.config.rounds.rounds, description=text, accuracy="")
 
     def round(self, record: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from ..studies.figures import can_draw, draw_sweep
 from ..studies.files import write_latex, write_study
 from ..studies.runner import Done
 from ..studies.search import search
-from ..studies.sweep import Point, grid, label, plan_point, read_axis
+from ..studies.sweep import Point, corners, grid, label, plan_point, read_axis
 from .parser import add_settings, settings_of
 from .study import add_study_flags, carry_out_plan, print_tables, say_written
 
@@ -33,7 +33,13 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("method", help="see `protofed list methods`")
-    parser.add_argument("--over", action="append", default=[], metavar="NAME=VALUES", help="what is varied")
+    parser.add_argument(
+        "--over",
+        action="append",
+        default=[],
+        metavar="NAME=VALUES",
+        help="what is varied, repeatable: an option or setting and its values, as in lam=0,0.1,1",
+    )
     parser.add_argument("--optuna", type=int, metavar="TRIALS", help="search instead of a full grid")
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="default: OUT/sweep.png, if matplotlib is there"
@@ -53,7 +59,7 @@ def command(args: argparse.Namespace) -> int:
     if not args.over:
         raise ConfigError("sweep: say what is varied, for example --over lam=0,0.1,1")
     out = args.out or Path("runs/sweep")
-    points, done = _searched(args, out) if args.optuna else _full(args, out)
+    points, done = _searched(args, out) if args.optuna is not None else _full(args, out)
     found = compare(list(done.values()))
     tables = comparison_tables(found, f"{args.method} over {', '.join(points[0])}", args.modes)
     records = _records(found, points)
@@ -75,18 +81,22 @@ def _full(args: argparse.Namespace, out: Path) -> tuple[list[Point], dict[str, D
 def _searched(args: argparse.Namespace, out: Path) -> tuple[list[Point], dict[str, Done]]:
     if args.budget:
         raise ConfigError("sweep: --budget works with a full grid; limit a search by its trials")
+    axes = [read_axis(text) for text in args.over]
+    for point in corners(axes):  # a value that cannot be is an error before the first run
+        plan_point(args.method, settings_of(args), point, args.seeds)
     points: list[Point] = []
     done: dict[str, Done] = {}
 
     def objective(point: Point) -> float:
-        found = carry_out_plan(plan_point(args.method, settings_of(args), point, args.seeds), out, args)
+        plan = plan_point(args.method, settings_of(args), point, args.seeds)
+        found = carry_out_plan(plan, out, args, f"trial {len(points) + 1} of {args.optuna}, ")
         points.append(point)
         done.update(found)
         mains = [line.last for line in compare(list(found.values())).lines if line.main]
         return mains[0] if mains else math.nan
 
     seed = int(settings_of(args).get("seed", 0))
-    best = search([read_axis(text) for text in args.over], args.optuna, seed, objective)
+    best = search(axes, args.optuna, seed, objective)
     sys.stderr.write(f"best: {label(best)}\n")
     return points, done
 

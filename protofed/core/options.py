@@ -179,9 +179,7 @@ def _check(value: Any, meta: Mapping[str, Any], where: str) -> None:
         return
     choices = meta.get("choices")
     if choices is not None and value not in choices:
-        raise ConfigError(
-            f"{where}: {unknown('value', str(value), choices)}; choose from {', '.join(choices)}"
-        )
+        raise ConfigError(f"{where}: {unknown('value', str(value), choices)}")
     if isinstance(value, float) and not math.isfinite(value):
         raise ConfigError(f"{where}: must be a finite number, got {value}")
     if (low := meta.get("low")) is not None and value < low:

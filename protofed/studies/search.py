@@ -18,19 +18,19 @@ Objective = Callable[[Point], float]  # accuracy of a combination; NaN if it can
 
 def search(axes: Sequence[Axis], trials: int, seed: int, objective: Objective) -> Point:
     """The best of `trials` combinations."""
+    if trials < 1:
+        raise ConfigError(f"sweep: --optuna: needs at least one trial, got {trials}")
     optuna = _library()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
-
-    def trial_value(trial: Any) -> float:
+    for _ in range(trials):  # not study.optimize, which prints a traceback for every error
+        trial = study.ask()
         value = objective({axis.name: _suggest(trial, axis) for axis in axes})
         if math.isnan(value):
-            raise optuna.TrialPruned
-        return value
-
-    study.optimize(trial_value, n_trials=trials)
-    completed = [trial for trial in study.trials if trial.value is not None]
-    if not completed:
+            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+        else:
+            study.tell(trial, value)
+    if all(trial.value is None for trial in study.trials):
         raise ConfigError("sweep: no combination could be run")
     return {name: _text(value) for name, value in study.best_params.items()}
 

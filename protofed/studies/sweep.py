@@ -11,6 +11,7 @@ An axis is written NAME=VALUES:
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,6 +36,11 @@ class Axis:
     high: float = 0.0
     log: bool = False
     whole: bool = False
+
+    @property
+    def extremes(self) -> tuple[str, ...]:
+        """All values, or the ends of the range."""
+        return self.values or tuple(f"{end:.6g}" for end in (self.low, self.high))
 
 
 def read_axis(text: str) -> Axis:
@@ -61,7 +67,7 @@ def _read_range(name: str, given: str, text: str) -> Axis:
         low, high = float(low_text), float(high_text)
     except ValueError as error:
         raise ConfigError(f"--over {text!r}: expected two numbers, as in lam=0.01..10:log") from error
-    if kind not in ("", "log") or low >= high or (kind == "log" and low <= 0):
+    if kind not in ("", "log") or not -math.inf < low < high < math.inf or (kind == "log" and low <= 0):
         raise ConfigError(f"--over {text!r}: expected LOW..HIGH with LOW < HIGH; for :log LOW above 0")
     whole = "." not in low_text + high_text and "e" not in (low_text + high_text).lower()
     return Axis(name, (), low, high, kind == "log", whole)
@@ -76,6 +82,12 @@ def grid(axes: Sequence[Axis]) -> list[Point]:
             )
     names = [axis.name for axis in axes]
     return [dict(zip(names, values)) for values in itertools.product(*(axis.values for axis in axes))]
+
+
+def corners(axes: Sequence[Axis]) -> list[Point]:
+    """Each listed value and each end of a range once: what can be checked before a search."""
+    first = {axis.name: axis.extremes[0] for axis in axes}
+    return [first | {axis.name: value} for axis in axes for value in axis.extremes]
 
 
 def label(point: Mapping[str, str]) -> str:

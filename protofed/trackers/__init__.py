@@ -15,12 +15,7 @@ from .tensorboard import TensorBoard
 
 __all__ = ["KINDS", "Tracker", "Tracking", "open_tracker"]
 
-KINDS: dict[str, type[Tracker]] = {
-    "csv": Csv,
-    "parquet": Parquet,
-    "tensorboard": TensorBoard,
-    "mlflow": Mlflow,
-}
+KINDS: dict[str, type[Tracker]] = {tracker.kind: tracker for tracker in (Csv, Parquet, TensorBoard, Mlflow)}
 
 
 def open_tracker(text: str) -> Tracker:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Any
 
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, RunError
 from ..runs.directory import RunDir
 
 Record = dict[str, Any]
@@ -17,15 +17,19 @@ Record = dict[str, Any]
 class Tracker(ABC):
     """One place where numbers go. `target` is what stood after the colon, or empty."""
 
+    kind = ""
     needs: tuple[str, str] | None = None  # module, and the extra that installs it
 
     def __init__(self, target: str = ""):
         self.target = target
 
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.target}" if self.target else self.kind
+
     def check(self) -> None:
         if self.needs and find_spec(self.needs[0]) is None:
             module, extra = self.needs
-            raise ConfigError(f"tracker needs {module}: pip install 'protofed[{extra}]'")
+            raise ConfigError(f"tracker {self.kind} needs {module}: pip install 'protofed[{extra}]'")
 
     @abstractmethod
     def begin(self, run: RunDir) -> None:
@@ -41,31 +45,60 @@ class Tracker(ABC):
 
 
 class Tracking:
-    """Several trackers around a run: `with Tracking(…) as follow: carry_out(…, follow)`."""
+    """Several trackers around a run: `with Tracking(…) as follow: carry_out(…, follow)`.
+
+    A tracker that cannot begin is an error before the first round. One that fails later must not cost the
+    run: with `warn`, it is dropped and the user told how to hand the run over afterwards.
+    """
 
     def __init__(
-        self, trackers: Sequence[Tracker], run: RunDir, then: Callable[[Record], None] | None = None
+        self,
+        trackers: Sequence[Tracker],
+        run: RunDir,
+        then: Callable[[Record], None] | None = None,
+        warn: Callable[[str], None] | None = None,
     ):
-        self.trackers = trackers
+        self.trackers = list(trackers)
         self.run = run
         self.then = then
+        self.warn = warn
 
     def __enter__(self) -> Tracking:
         for tracker in self.trackers:
-            tracker.begin(self.run)
+            try:
+                tracker.begin(self.run)
+            except Exception as error:
+                raise _failed(tracker, error) from error
         return self
 
     def __call__(self, record: Record) -> None:
-        for tracker in self.trackers:
-            tracker.round(record)
+        self._tell(lambda tracker: tracker.round(record))
         if self.then:
             self.then(record)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for tracker in self.trackers:
-            tracker.end(self.run, finished=kind is None)
+        self._tell(lambda tracker: tracker.end(self.run, finished=kind is None))
+
+    def _tell(self, what: Callable[[Tracker], None]) -> None:
+        for tracker in list(self.trackers):
+            try:
+                what(tracker)
+            except Exception as error:
+                self.trackers.remove(tracker)
+                if self.warn is None:
+                    raise _failed(tracker, error) from error
+                self.warn(
+                    f"{_failed(tracker, error)}; the run goes on without it "
+                    f"(later: `protofed export {self.run.path} --to {tracker}`)"
+                )
+
+
+def _failed(tracker: Tracker, error: Exception) -> RunError:
+    """One line, whatever a library put into its message."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return RunError(f"tracker {tracker}: {lines[0]}")
 
 
 def export(tracker: Tracker, run: RunDir) -> None:

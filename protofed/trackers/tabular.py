@@ -11,23 +11,25 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
+from ..core.errors import RunError
 from ..runs.directory import RunDir
 from ..runs.files import write_atomic
 from .base import Record, Tracker, numbers
 
 
 class _Tabular(Tracker):
-    suffix = ""
-
     def begin(self, run: RunDir) -> None:
-        pass
+        if not (folder := self._path(run).parent).is_dir():
+            raise RunError(f"cannot write {self._path(run)}: there is no folder {folder}")
 
     def round(self, record: Record) -> None:
         pass
 
     def end(self, run: RunDir, finished: bool) -> None:
-        path = Path(self.target) if self.target else run.path / f"metrics{self.suffix}"
-        write_atomic(path, self.encode(table_of(run)))
+        write_atomic(self._path(run), self.encode(table_of(run)))
+
+    def _path(self, run: RunDir) -> Path:
+        return Path(self.target) if self.target else run.path / f"metrics.{self.kind}"
 
     @abstractmethod
     def encode(self, table: dict[str, list[float | None]]) -> bytes:
@@ -37,7 +39,7 @@ class _Tabular(Tracker):
 class Csv(_Tabular):
     """csv[:FILE]"""
 
-    suffix = ".csv"
+    kind = "csv"
 
     def encode(self, table: dict[str, list[float | None]]) -> bytes:
         out = io.StringIO()
@@ -50,7 +52,7 @@ class Csv(_Tabular):
 class Parquet(_Tabular):
     """parquet[:FILE]"""
 
-    suffix = ".parquet"
+    kind = "parquet"
     needs = ("pyarrow", "data")
 
     def encode(self, table: dict[str, list[float | None]]) -> bytes:

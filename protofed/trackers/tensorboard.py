@@ -12,6 +12,7 @@ from .base import Record, Tracker, numbers, texts
 class TensorBoard(Tracker):
     """tensorboard[:DIR]; under DIR each run has a folder of its own."""
 
+    kind = "tensorboard"
     needs = ("tensorboard", "track")
 
     def begin(self, run: RunDir) -> None:

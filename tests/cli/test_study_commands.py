@@ -132,6 +132,12 @@ def test_a_budget_leaves_work_and_says_so(call: Call) -> None:
             ("sweep", "fedproto", "--over", "lam=0..1", "--optuna", "1", "--budget", "1m"),
             "--budget works with",
         ),
+        (("sweep", "fedproto", "--over", "lam=0..1", "--optuna", "0"), "at least one trial"),
+        (
+            ("sweep", "fedproto", "--over", "agg=weighted,median", "--optuna", "2"),
+            "agg: unknown value 'median'",
+        ),
+        (("sweep", "fedproto", "--over", "lam=-1..1", "--optuna", "2"), "lam: must be at least 0"),
         (("run", "--track", "xml"), "unknown tracker 'xml'"),
         (("export", "nothing", "--to", "csv"), "nothing is not a run directory"),
     ],

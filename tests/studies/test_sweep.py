@@ -1,10 +1,9 @@
-"""Axes, grids and what they change; the search with a stand-in for Optuna; plots."""
+"""Axes, grids and what they change; the search; plots."""
 
 from __future__ import annotations
 
 import math
 import sys
-import types
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from protofed.studies.figures import draw_recipe, draw_sweep
 from protofed.studies.recipe import load_recipe
 from protofed.studies.reproduce import Choice, plan_reproduction
 from protofed.studies.search import search
-from protofed.studies.sweep import Axis, grid, label, plan_point, point_layer, read_axis, set_in_form
+from protofed.studies.sweep import Axis, corners, grid, label, plan_point, point_layer, read_axis, set_in_form
 
 
 def test_axes_as_written():
@@ -74,85 +73,76 @@ def test_runs_of_a_point():
 # search
 
 
-class FakeTrial:
-    def __init__(self, number: int):
-        self.number = number
-        self.params: dict[str, Any] = {}
-        self.value: float | None = None
-
-    def _note(self, name: str, value: Any) -> Any:
-        self.params[name] = value
-        return value
-
-    def suggest_categorical(self, name: str, choices: list[str]) -> str:
-        return self._note(name, choices[self.number % len(choices)])
-
-    def suggest_int(self, name: str, low: int, high: int, log: bool) -> int:
-        return self._note(name, min(high, low + self.number))
-
-    def suggest_float(self, name: str, low: float, high: float, log: bool) -> float:
-        share = self.number / 3
-        value = low * (high / low) ** share if log else low + share * (high - low)
-        return self._note(name, value)
-
-
-class FakeStudy:
-    """Four even steps through each range."""
-
-    def __init__(self) -> None:
-        self.trials: list[FakeTrial] = []
-
-    def optimize(self, objective: Any, n_trials: int) -> None:
-        for number in range(n_trials):
-            trial = FakeTrial(number)
-            self.trials.append(trial)
-            try:
-                trial.value = objective(trial)
-            except FakePruned:
-                continue
-
-    @property
-    def best_params(self) -> dict[str, Any]:
-        done = [t for t in self.trials if t.value is not None]
-        return max(done, key=lambda t: t.value).params
-
-
-class FakePruned(Exception):
-    pass
-
-
 @pytest.fixture
-def _fake_optuna(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.ModuleType("optuna")
-    module.logging = types.SimpleNamespace(set_verbosity=lambda level: None, WARNING=30)  # type: ignore[attr-defined]
-    module.samplers = types.SimpleNamespace(TPESampler=lambda seed: seed)  # type: ignore[attr-defined]
-    module.create_study = lambda direction, sampler: FakeStudy()  # type: ignore[attr-defined]
-    module.TrialPruned = FakePruned  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "optuna", module)
+def _optuna() -> None:
+    pytest.importorskip("optuna", reason="the extra `sweep` is not installed")
 
 
-@pytest.mark.usefixtures("_fake_optuna")
-def test_the_search_returns_the_best():
-    """λ = 0.01, 0.1, 1, 10 in four trials; the objective is best at 1."""
+def closeness(point: dict[str, str]) -> float:
+    """Best at λ = 1, with agg=b."""
+    return -abs(math.log10(float(point["lam"]))) + (point.get("agg") == "b")
+
+
+@pytest.mark.usefixtures("_optuna")
+def test_the_search_returns_the_best_of_its_trials():
     tried = []
 
     def objective(point):
-        tried.append(point["lam"])
-        return -abs(math.log10(float(point["lam"])))
+        tried.append(point)
+        return closeness(point)
 
     axes = [read_axis("lam=0.01..10:log"), read_axis("epochs=1..9"), read_axis("agg=a,b")]
-    assert search(axes, 4, 0, objective) == {"lam": "1", "epochs": "3", "agg": "a"}
-    assert tried == ["0.01", "0.1", "1", "10"]
+    best = search(axes, 30, 0, objective)
+    assert len(tried) == 30
+    assert best == max(tried, key=closeness)
+    assert best["agg"] == "b"
+    assert 0.5 < float(best["lam"]) < 2
+    assert all(0.01 <= float(point["lam"]) <= 10 for point in tried)
+    assert {int(point["epochs"]) for point in tried} <= set(range(1, 10))
 
 
-@pytest.mark.usefixtures("_fake_optuna")
+@pytest.mark.usefixtures("_optuna")
+def test_a_search_that_is_repeated_tries_the_same():
+    """So an interrupted search finds its finished runs again."""
+    tried: list[list[dict[str, str]]] = [[], []]
+    for each in tried:
+        search([read_axis("lam=0.01..10:log")], 12, 3, lambda p, each=each: each.append(p) or closeness(p))
+    assert tried[0] == tried[1]
+
+
+@pytest.mark.usefixtures("_optuna")
 def test_combinations_that_cannot_be_run_are_passed_over():
-    best = search(
-        [read_axis("epochs=1..9")], 3, 0, lambda p: math.nan if p["epochs"] == "3" else float(p["epochs"])
-    )
-    assert best == {"epochs": "2"}
+    """Large values have no accuracy; the best is the best of the others."""
+    epochs = [read_axis("epochs=1..9")]
+    best = search(epochs, 20, 0, lambda p: math.nan if int(p["epochs"]) > 4 else float(p["epochs"]))
+    assert best == {"epochs": "4"}
     with pytest.raises(ConfigError, match="no combination"):
-        search([read_axis("epochs=1..9")], 3, 0, lambda p: math.nan)
+        search(epochs, 3, 0, lambda p: math.nan)
+
+
+@pytest.mark.usefixtures("_optuna")
+def test_an_error_in_a_trial_is_passed_on_without_a_report(capfd: pytest.CaptureFixture[str]):
+    def objective(point):
+        raise RunError("client 3: NaN")
+
+    with pytest.raises(RunError, match="client 3"):
+        search([read_axis("epochs=1..9")], 3, 0, objective)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_search_needs_a_trial():
+    with pytest.raises(ConfigError, match="at least one trial, got 0"):
+        search([read_axis("epochs=1..9")], 0, 0, lambda p: 0.0)
+
+
+def test_the_corners_of_a_search_hold_every_value_and_end():
+    axes = [read_axis("lam=0.01..10:log"), read_axis("agg=a,b")]
+    assert corners(axes) == [
+        {"lam": "0.01", "agg": "a"},
+        {"lam": "10", "agg": "a"},
+        {"lam": "0.01", "agg": "a"},
+        {"lam": "0.01", "agg": "b"},
+    ]
 
 
 def test_without_optuna_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch):

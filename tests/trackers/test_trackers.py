@@ -1,10 +1,10 @@
-"""What trackers write. TensorBoard and MLflow are stood in for: what counts is what they are told."""
+"""What trackers write, read back with the libraries of their kind."""
 
 from __future__ import annotations
 
 import csv
 import io
-import sys
+import json
 import types
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 from protofed.config import resolve
 from protofed.core.errors import ConfigError, RunError
 from protofed.runs.directory import RunDir
-from protofed.trackers import Tracking, open_tracker
+from protofed.trackers import Tracker, Tracking, open_tracker
 from protofed.trackers.base import export, numbers, texts
 
 
@@ -72,7 +72,7 @@ def test_records_are_passed_on(run: RunDir) -> None:
 @pytest.mark.parametrize(("kind", "module"), [("tensorboard", "tensorboard"), ("mlflow", "mlflow")])
 def test_missing_packages_are_named(kind: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("protofed.trackers.base.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=rf"needs {module}: pip install 'protofed\[track\]'"):
+    with pytest.raises(ConfigError, match=rf"tracker {kind} needs {module}: pip install 'protofed\[track\]'"):
         open_tracker(kind)
 
 
@@ -81,142 +81,178 @@ def test_unknown_kinds() -> None:
         open_tracker("cvs")
 
 
+class Broken(Tracker):
+    """Fails in the moment that it is told to."""
+
+    kind = "broken"
+
+    def begin(self, run: RunDir) -> None:
+        self._fail("begin")
+
+    def round(self, record: dict[str, Any]) -> None:
+        self._fail("round")
+
+    def end(self, run: RunDir, finished: bool) -> None:
+        self._fail("end")
+
+    def _fail(self, moment: str) -> None:
+        if self.target == moment:
+            raise OSError("no answer\nand much more text")
+
+
+def test_a_tracker_that_cannot_begin_is_one_line(run: RunDir) -> None:
+    with pytest.raises(RunError) as caught, Tracking([Broken("begin")], run, warn=pytest.fail):
+        pass
+    assert str(caught.value) == "tracker broken:begin: no answer"
+
+
+@pytest.mark.parametrize("moment", ["round", "end"])
+def test_a_tracker_that_fails_later_does_not_cost_the_run(run: RunDir, moment: str) -> None:
+    warnings: list[str] = []
+    seen: list[Any] = []
+    broken = Broken(moment)
+    with Tracking([broken, open_tracker("csv")], run, seen.append, warnings.append) as follow:
+        follow({"round": 1})
+        follow({"round": 2})
+    assert warnings == [
+        f"tracker broken:{moment}: no answer; the run goes on without it "
+        f"(later: `protofed export {run.path} --to broken:{moment}`)"
+    ]
+    assert len(seen) == 2
+    assert (run.path / "metrics.csv").exists()
+
+
+def test_an_export_that_fails_is_an_error(run: RunDir) -> None:
+    with pytest.raises(RunError, match="tracker broken:round: no answer"):
+        export(Broken("round"), run)
+
+
 # TensorBoard
 
 
-class Writer:
-    made: list[Writer] = []  # noqa: RUF012
+def events(folder: Path) -> Any:
+    """What TensorBoard itself reads from a folder."""
+    pytest.importorskip("tensorboard", reason="the extra `track` is not installed")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    def __init__(self, folder: str, purge_step: int):
-        self.folder, self.purge_step = folder, purge_step
-        self.scalars: list[tuple[str, float, int]] = []
-        self.texts: dict[str, str] = {}
-        self.closed = False
-        Writer.made.append(self)
-
-    def add_scalar(self, name: str, value: float, step: int) -> None:
-        self.scalars.append((name, value, step))
-
-    def add_text(self, name: str, text: str, step: int) -> None:
-        self.texts[name] = text
-
-    def close(self) -> None:
-        self.closed = True
-
-
-@pytest.fixture
-def writers(monkeypatch: pytest.MonkeyPatch) -> list[Writer]:
-    module = types.ModuleType("torch.utils.tensorboard")
-    module.SummaryWriter = Writer  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
-    monkeypatch.setattr("protofed.trackers.base.find_spec", lambda name: True)
-    monkeypatch.setattr(Writer, "made", [])
-    return Writer.made
-
-
-def test_tensorboard_gets_all_scalars(run: RunDir, writers: list[Writer]) -> None:
-    export(open_tracker("tensorboard"), run)
-    (writer,) = writers
-    assert writer.folder == str(run.path / "tensorboard")
-    assert ("acc/clf/mean", 30.0, 3) in writer.scalars
-    assert ("train_loss", 0.5, 2) in writer.scalars
-    assert "| seed | 3 |" in writer.texts["settings"]
-    assert writer.closed
-
-
-def test_tensorboard_of_a_resumed_run(run: RunDir, writers: list[Writer], tmp_path: Path) -> None:
-    """Rounds from 3 on are played again: their older points are purged. Nothing played, nothing opened."""
-    with Tracking([open_tracker(f"tensorboard:{tmp_path}/logs")], run) as follow:
-        follow({"round": 3, "train_loss": 0.1})
-    with Tracking([open_tracker("tensorboard")], run):
-        pass
-    (writer,) = writers
-    assert (writer.folder, writer.purge_step) == (f"{tmp_path}/logs/run", 3)
-
-
-# MLflow
-
-
-class Server:
-    """Remembers what a client sends."""
-
-    def __init__(self) -> None:
-        self.uri: str | None = None
-        self.experiments: dict[str, str] = {}
-        self.params: dict[str, dict[str, str]] = {}
-        self.metrics: dict[str, list[tuple[str, float, int]]] = {}
-        self.status: dict[str, str] = {}
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Server:
-    found = Server()
-    space = types.SimpleNamespace
-
-    class Client:
-        def __init__(self, uri: str | None):
-            found.uri = uri
-
-        def get_experiment_by_name(self, name: str) -> Any:
-            known = found.experiments.get(name)
-            return space(experiment_id=known) if known else None
-
-        def create_experiment(self, name: str) -> str:
-            found.experiments[name] = "7"
-            return "7"
-
-        def create_run(self, experiment: str, run_name: str) -> Any:
-            name = f"{run_name}-{len(found.params)}"
-            found.params[name], found.metrics[name] = {}, []
-            return space(info=space(run_id=name))
-
-        def update_run(self, run: str, status: str) -> None:
-            found.status[run] = status
-
-        def log_param(self, run: str, name: str, value: str) -> None:
-            found.params[run][name] = value
-
-        def log_batch(self, run: str, metrics: list[Any]) -> None:
-            found.metrics[run] += [(m.key, m.value, m.step) for m in metrics]
-
-        def set_terminated(self, run: str, status: str) -> None:
-            found.status[run] = status
-
-    entities = types.ModuleType("mlflow.entities")
-    entities.Metric = lambda key, value, timestamp, step: space(key=key, value=value, step=step)  # type: ignore[attr-defined]
-    module = types.ModuleType("mlflow")
-    module.MlflowClient = Client  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "mlflow", module)
-    monkeypatch.setitem(sys.modules, "mlflow.entities", entities)
-    monkeypatch.setattr("protofed.trackers.base.find_spec", lambda name: True)
+    found = EventAccumulator(str(folder))
+    found.Reload()
     return found
 
 
-def test_mlflow_gets_settings_and_metrics(run: RunDir, server: Server) -> None:
-    export(open_tracker("mlflow:http://127.0.0.1:5000"), run)
-    assert server.uri == "http://127.0.0.1:5000"
-    assert server.experiments == {"protofed": "7"}
-    assert server.params["run-0"]["seed"] == "3"
-    assert server.params["run-0"]["train.lr"] == "0.01"
-    assert ("acc/clf/mean", 10.0, 1) in server.metrics["run-0"]
-    assert server.status == {"run-0": "FINISHED"}
+def scalars(folder: Path, name: str) -> list[tuple[int, float]]:
+    return [(event.step, event.value) for event in events(folder).Scalars(name)]
 
 
-def test_mlflow_of_a_resumed_run_is_one_run(run: RunDir, server: Server) -> None:
+@pytest.fixture
+def _tensorboard() -> None:
+    pytest.importorskip("tensorboard", reason="the extra `track` is not installed")
+
+
+@pytest.mark.usefixtures("_tensorboard")
+def test_tensorboard_gets_all_scalars(run: RunDir) -> None:
+    export(open_tracker("tensorboard"), run)
+    folder = run.path / "tensorboard"
+    assert scalars(folder, "acc/clf/mean") == [(1, 10.0), (3, 30.0)]
+    assert scalars(folder, "train_loss")[1] == (2, 0.5)
+    (settings,) = events(folder).Tensors("settings/text_summary")
+    assert b"| seed | 3 |" in settings.tensor_proto.string_val[0]
+
+
+@pytest.mark.usefixtures("_tensorboard")
+def test_tensorboard_of_a_resumed_run(run: RunDir, tmp_path: Path) -> None:
+    """Rounds from 2 on are played again: their older points are purged. Nothing played, nothing opened."""
+    tracker = f"tensorboard:{tmp_path}/logs"
+    export(open_tracker(tracker), run)
+    with Tracking([open_tracker(tracker)], run) as follow:
+        follow({"round": 2, "train_loss": 0.25})
+    assert scalars(tmp_path / "logs" / "run", "train_loss") == [(1, 1.0), (2, 0.25)]
+    with Tracking([open_tracker("tensorboard")], run):
+        pass
+    assert not (run.path / "tensorboard").exists()
+
+
+# MLflow, with a database in a folder. Its own use of SQLAlchemy is deprecated.
+
+old_sqlalchemy = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("mlflow", reason="the extra `track` is not installed")
+    return tmp_path_factory.mktemp("mlflow")
+
+
+def mlflow_run(run: RunDir, store: Path) -> Any:
+    from mlflow import MlflowClient
+
+    known = json.loads((run.path / "mlflow.json").read_text())["run_id"]
+    client = MlflowClient(f"sqlite:///{store}/mlflow.db")
+    found = client.get_run(known)
+    assert client.get_experiment(found.info.experiment_id).name == "protofed"
+    history = {
+        name: [(metric.step, metric.value) for metric in client.get_metric_history(known, name)]
+        for name in found.data.metrics
+    }
+    return types.SimpleNamespace(
+        id=known,
+        name=found.info.run_name,
+        params=found.data.params,
+        status=found.info.status,
+        history=history,
+    )
+
+
+@old_sqlalchemy
+def test_mlflow_gets_settings_and_metrics(run: RunDir, store: Path) -> None:
+    export(open_tracker(f"mlflow:{store}"), run)
+    found = mlflow_run(run, store)
+    assert (found.name, found.status) == ("run", "FINISHED")
+    assert found.params["seed"] == "3"
+    assert found.params["train.lr"] == "0.01"
+    assert found.history["acc/clf/mean"] == [(1, 10.0), (3, 30.0)]
+    assert len(found.history["train_loss"]) == 3
+
+
+@old_sqlalchemy
+def test_mlflow_of_a_resumed_run_is_one_run(run: RunDir, store: Path) -> None:
+    """Interrupted in round 1; the resumed run plays that round again."""
+
     def interrupt(record: dict[str, Any]) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), Tracking([open_tracker("mlflow")], run, interrupt) as follow:
+    tracker = f"mlflow:{store}"
+    with pytest.raises(KeyboardInterrupt), Tracking([open_tracker(tracker)], run, interrupt) as follow:
         follow({"round": 1, "train_loss": 1.0})
-    assert server.status == {"run-0": "KILLED"}
-    with Tracking([open_tracker("mlflow")], run) as follow:
+    first = mlflow_run(run, store)
+    assert first.status == "KILLED"
+    with Tracking([open_tracker(tracker)], run) as follow:
+        follow({"round": 1, "train_loss": 1.0})
         follow({"round": 2, "train_loss": 0.5})
-    assert server.metrics == {"run-0": [("train_loss", 1.0, 1), ("train_loss", 0.5, 2)]}
-    assert server.status == {"run-0": "FINISHED"}
+    found = mlflow_run(run, store)
+    assert (found.id, found.status) == (first.id, "FINISHED")
+    assert found.history == {"train_loss": [(1, 1.0), (2, 0.5)]}
 
 
-def test_a_run_that_was_started_anew_is_a_new_mlflow_run(run: RunDir, server: Server) -> None:
-    export(open_tracker("mlflow"), run)
+@old_sqlalchemy
+def test_a_run_handed_over_twice_is_not_doubled(run: RunDir, store: Path) -> None:
+    export(open_tracker(f"mlflow:{store}"), run)
+    export(open_tracker(f"mlflow:{store}"), run)
+    assert len(mlflow_run(run, store).history["train_loss"]) == 3
+
+
+@old_sqlalchemy
+def test_a_run_that_was_started_anew_is_a_new_mlflow_run(run: RunDir, store: Path) -> None:
+    export(open_tracker(f"mlflow:{store}"), run)
+    first = mlflow_run(run, store).id
     anew = RunDir.create(run.path, run.config, force=True)
-    export(open_tracker("mlflow"), anew)
-    assert list(server.params) == ["run-0", "run-1"]
+    export(open_tracker(f"mlflow:{store}"), anew)
+    assert mlflow_run(anew, store).id != first
+
+
+def test_an_mlflow_server_that_is_not_there(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mlflow", reason="the extra `track` is not installed")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(RunError, match=r"^tracker mlflow:http://127\.0\.0\.1:9: .*refused") as caught:
+        export(open_tracker("mlflow:http://127.0.0.1:9"), run)
+    assert "\n" not in str(caught.value)
