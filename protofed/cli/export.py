@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,5 +30,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 def command(args: argparse.Namespace) -> int:
     for path in args.runs:
-        export(open_tracker(args.to), RunDir.open(path))
+        rounds = export(open_tracker(args.to), RunDir.open(path))
+        sys.stderr.write(f"{path}: {rounds} rounds handed to {args.to}\n")
     return 0

@@ -101,11 +101,13 @@ def _failed(tracker: Tracker, error: Exception) -> RunError:
     return RunError(f"tracker {tracker}: {lines[0]}")
 
 
-def export(tracker: Tracker, run: RunDir) -> None:
-    """Hand over a run that is on disk."""
+def export(tracker: Tracker, run: RunDir) -> int:
+    """Hand over a run that is on disk; the number of its rounds."""
+    records = run.lines("metrics.jsonl")
     with Tracking([tracker], run) as follow:
-        for record in run.lines("metrics.jsonl"):
+        for record in records:
             follow(record)
+    return len(records)
 
 
 def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

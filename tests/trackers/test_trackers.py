@@ -172,9 +172,7 @@ def test_tensorboard_of_a_resumed_run(run: RunDir, tmp_path: Path) -> None:
     assert not (run.path / "tensorboard").exists()
 
 
-# MLflow, with a database in a folder. Its own use of SQLAlchemy is deprecated.
-
-old_sqlalchemy = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")
+# MLflow, with a database in a folder
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +201,6 @@ def mlflow_run(run: RunDir, store: Path) -> Any:
     )
 
 
-@old_sqlalchemy
 def test_mlflow_gets_settings_and_metrics(run: RunDir, store: Path) -> None:
     export(open_tracker(f"mlflow:{store}"), run)
     found = mlflow_run(run, store)
@@ -214,7 +211,6 @@ def test_mlflow_gets_settings_and_metrics(run: RunDir, store: Path) -> None:
     assert len(found.history["train_loss"]) == 3
 
 
-@old_sqlalchemy
 def test_mlflow_of_a_resumed_run_is_one_run(run: RunDir, store: Path) -> None:
     """Interrupted in round 1; the resumed run plays that round again."""
 
@@ -234,14 +230,12 @@ def test_mlflow_of_a_resumed_run_is_one_run(run: RunDir, store: Path) -> None:
     assert found.history == {"train_loss": [(1, 1.0), (2, 0.5)]}
 
 
-@old_sqlalchemy
 def test_a_run_handed_over_twice_is_not_doubled(run: RunDir, store: Path) -> None:
     export(open_tracker(f"mlflow:{store}"), run)
     export(open_tracker(f"mlflow:{store}"), run)
     assert len(mlflow_run(run, store).history["train_loss"]) == 3
 
 
-@old_sqlalchemy
 def test_a_run_that_was_started_anew_is_a_new_mlflow_run(run: RunDir, store: Path) -> None:
     export(open_tracker(f"mlflow:{store}"), run)
     first = mlflow_run(run, store).id
