@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..studies.compare import compare, comparison_tables, plan_comparison
+from ..studies.compare import check_modes, compare, comparison_tables, plan_comparison
 from ..studies.files import write_latex, write_study
 from .parser import add_settings, settings_of
 from .study import add_study_flags, carry_out_plan, print_tables, say_written
@@ -35,6 +35,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 def command(args: argparse.Namespace) -> int:
     plan = plan_comparison(args.methods, settings_of(args), args.seeds)
+    check_modes(args.modes, [planned.config.method for planned in plan])
     out = args.out or Path("runs/compare")
     done = carry_out_plan(plan, out, args)
     found = compare(list(done.values()))
@@ -42,7 +43,9 @@ def command(args: argparse.Namespace) -> int:
     tables = comparison_tables(found, f"{config.data}, {config.partition}, {config.models}", args.modes)
     records = [dataclasses.asdict(line) for line in found.lines]
     markdown = "\n".join(table.markdown() for table in tables)
-    paths = write_study(out, "comparison", markdown, records, {"refused": found.refused})
+    paths = write_study(
+        out, "comparison", markdown, records, {"refused": found.refused, "failed": found.failed}
+    )
     paths.append(write_latex(out, "comparison", tables))
     print_tables(tables, records, args.format)
     say_written(paths, done, args)

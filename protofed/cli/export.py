@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..core.errors import ConfigError
 from ..runs.directory import RunDir
 from ..trackers import KINDS, open_tracker
 from ..trackers.base import export
@@ -29,6 +30,8 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 
 def command(args: argparse.Namespace) -> int:
+    if len(args.runs) > 1 and args.to.startswith(("csv:", "parquet:")):
+        raise ConfigError(f"--to {args.to}: one file takes one run; without it each gets one of its own")
     for path in args.runs:
         rounds = export(open_tracker(args.to), RunDir.open(path))
         sys.stderr.write(f"{path}: {rounds} rounds handed to {args.to}\n")

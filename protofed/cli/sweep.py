@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import math
 import sys
 from collections.abc import Sequence
@@ -12,12 +13,12 @@ from typing import Any
 
 from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
-from ..studies.compare import Comparison, compare, comparison_tables
-from ..studies.figures import can_draw, draw_sweep
+from ..studies.compare import Comparison, check_different, check_modes, compare, comparison_tables
+from ..studies.figures import can_draw, check_sweep_plot, draw_sweep
 from ..studies.files import write_latex, write_study
-from ..studies.runner import Done
+from ..studies.runner import FINISHED, Done
 from ..studies.search import search
-from ..studies.sweep import Point, corners, grid, label, plan_point, read_axis
+from ..studies.sweep import Axis, Point, corners, grid, label, plan_point, read_axis
 from .parser import add_settings, settings_of
 from .study import add_study_flags, carry_out_plan, print_tables, say_written
 
@@ -58,13 +59,18 @@ def command(args: argparse.Namespace) -> int:
         raise ConfigError(unknown("method", args.method, methods))
     if not args.over:
         raise ConfigError("sweep: say what is varied, for example --over lam=0,0.1,1")
+    axes = [read_axis(text) for text in args.over]
+    check_modes(args.modes, [args.method])
+    if args.plot:
+        check_sweep_plot(args.plot, len(axes))
     out = args.out or Path("runs/sweep")
-    points, done = _searched(args, out) if args.optuna is not None else _full(args, out)
+    points, done = (_full if args.optuna is None else _searched)(args, axes, out)
     found = compare(list(done.values()))
     tables = comparison_tables(found, f"{args.method} over {', '.join(points[0])}", args.modes)
     records = _records(found, points)
+    about = {"method": args.method, "refused": found.refused, "failed": found.failed}
     markdown = "\n".join(table.markdown() for table in tables)
-    paths = write_study(out, "sweep", markdown, records, {"method": args.method, "refused": found.refused})
+    paths = write_study(out, "sweep", markdown, records, about)
     paths.append(write_latex(out, "sweep", tables))
     paths += _plot(found, points, args.plot, out)
     print_tables(tables, records, args.format)
@@ -72,24 +78,30 @@ def command(args: argparse.Namespace) -> int:
     return 0
 
 
-def _full(args: argparse.Namespace, out: Path) -> tuple[list[Point], dict[str, Done]]:
-    points = grid([read_axis(text) for text in args.over])
+def _full(args: argparse.Namespace, axes: Sequence[Axis], out: Path) -> tuple[list[Point], dict[str, Done]]:
+    points = grid(axes)
     plans = [plan_point(args.method, settings_of(args), point, args.seeds) for point in points]
-    return points, carry_out_plan([planned for plan in plans for planned in plan], out, args)
+    plan = [planned for plan in plans for planned in plan]
+    check_different(plan, "sweep")
+    return points, carry_out_plan(plan, out, args)
 
 
-def _searched(args: argparse.Namespace, out: Path) -> tuple[list[Point], dict[str, Done]]:
+def _searched(
+    args: argparse.Namespace, axes: Sequence[Axis], out: Path
+) -> tuple[list[Point], dict[str, Done]]:
     if args.budget:
         raise ConfigError("sweep: --budget works with a full grid; limit a search by its trials")
-    axes = [read_axis(text) for text in args.over]
     for point in corners(axes):  # a value that cannot be is an error before the first run
         plan_point(args.method, settings_of(args), point, args.seeds)
     points: list[Point] = []
     done: dict[str, Done] = {}
+    trials = itertools.count(1)
 
     def objective(point: Point) -> float:
         plan = plan_point(args.method, settings_of(args), point, args.seeds)
-        found = carry_out_plan(plan, out, args, f"trial {len(points) + 1} of {args.optuna}, ")
+        found = carry_out_plan(plan, out, args, f"trial {next(trials)} of {args.optuna}, ")
+        if any(one.state != FINISHED for one in found.values()):  # a seed that diverged is no good setting
+            return math.nan
         points.append(point)
         done.update(found)
         mains = [line.last for line in compare(list(found.values())).lines if line.main]

@@ -43,6 +43,7 @@ def write_figures(report: Report, folder: Path, suffixes: Sequence[str]) -> list
 
 def draw_figures(report: Report) -> Iterator[tuple[str, Figure]]:
     """(file name, figure) of everything there is to draw."""
+    report = _as_written(report)
     tested = [run for run in report["runs"] if run["main"] is not None]
     if tested:
         yield "accuracy-rounds", _curves(tested, "round")
@@ -62,6 +63,15 @@ def draw_figures(report: Report) -> Iterator[tuple[str, Figure]]:
         shown = {key: value for key, value in run.items() if not (again and key == "split")}
         for name, figure in figures_inside.of_run(shown):
             yield f"{name}-{_file_name(run['name'])}", figure
+
+
+def _as_written(part: Any) -> Any:
+    """The same with all texts so that matplotlib takes no $ in a name for the start of a formula."""
+    if isinstance(part, dict):
+        return {key: _as_written(value) for key, value in part.items()}
+    if isinstance(part, list) and any(isinstance(value, str | dict) for value in part):
+        return [_as_written(value) for value in part]
+    return part.replace("$", r"\$") if isinstance(part, str) else part
 
 
 def _file_name(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,7 @@ def render(report: dict[str, Any], live: bool = False) -> str:
         "live": "true" if live else "false",
         "data": embedded(report),
     }
-    page = _part("page.html")
-    for name, text in parts.items():  # the data come last: what stands in them is not replaced
-        page = page.replace("{{" + name + "}}", text)
-    return page
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _part("page.html"))
 
 
 def write_page(report: dict[str, Any], path: Path) -> Path:

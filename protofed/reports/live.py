@@ -124,7 +124,8 @@ def follow(live: LivePage, stopped: Callable[[], bool] = lambda: False, points: 
 def _handler(live: LivePage) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.headers.get("Host") not in (f"{HOST}:{live.port}", f"localhost:{live.port}"):
+            asked = self.headers.get("Host", "").removesuffix(f":{live.port}")  # which port 80 leaves out
+            if asked not in (HOST, "localhost"):
                 self._answer(403, "text/plain", f"ask for {live.url}")
                 return
             pages = {"/": ("text/html", live.page), "/data.json": ("application/json", live.data)}

@@ -25,6 +25,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+OF_A_RUN = ("metrics.jsonl", "clients.jsonl", "summary.json")
+OF_OTHERS = ("failed.json", "metrics.csv", "metrics.parquet", "mlflow.json")  # studies and trackers
+
 
 class RunDir:
     """Paths and files of a run."""
@@ -42,7 +45,7 @@ class RunDir:
                 "choose another --out, or give --force to start over"
             )
         run = cls(path)
-        old = [path / name for name in ("metrics.jsonl", "clients.jsonl", "summary.json")]
+        old = [path / name for name in (*OF_A_RUN, *OF_OTHERS)]
         try:
             path.mkdir(parents=True, exist_ok=True)
             for file in [*old, run.checkpoints.manifest, run.checkpoints.previous]:

@@ -8,7 +8,7 @@ prints none, `not run`. Every cell shows the difference all the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,6 +43,7 @@ class Cell:
     rounds: int = 0
     seconds: float = 0.0
     complete: bool = True  # all seeds, all rounds
+    ran: tuple[str, ...] = ()  # seeds and, where it is an average, settings that it is over
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,18 @@ def _from_runs(recipe: Recipe, plan: CellPlan, done: Mapping[str, Done]) -> Cell
         rounds=min(run.rounds for run in every),
         seconds=math.fsum(run.seconds for run in every),
         complete=not behind and len(by_seed) == len(plan.by_seed),
+        ran=tuple(_ran(plan, {run.path for run in every}, done)),
     )
+
+
+def _ran(plan: CellPlan, paths: Container[Path], done: Mapping[str, Done]) -> list[str]:
+    """Names of the runs that are in a cell, the same for every row."""
+    return [
+        f"seed {planned.seed}" + (f", part {part}" if len(runs) > 1 else "")
+        for runs in plan.by_seed
+        for part, planned in enumerate(runs, 1)
+        if planned.key in done and done[planned.key].path in paths
+    ]
 
 
 def _value(run: Outcome, recipe: Recipe, plan: CellPlan, beside: tuple[Path | None, Path | None]) -> float:
@@ -185,6 +197,6 @@ def _claim(order: Order, column: Column, recipe: Recipe, by_name: Mapping[tuple[
 
 
 def _uneven(pair: Sequence[Cell]) -> bool:
-    """Whether one of the cells is behind the other: more rounds or seeds are no better method."""
+    """Whether one of the cells is behind the other: more rounds or other seeds are no better method."""
     behind = any(not cell.complete for cell in pair)
-    return behind and len({(cell.seeds, cell.rounds) for cell in pair}) > 1
+    return behind and len({(cell.ran, cell.rounds) for cell in pair}) > 1

@@ -7,7 +7,8 @@ preset of its own (`fedproto:preset=official`) brings that preset's training, an
 Reading the table: accuracy is the mean over clients, then over seeds. "± clients" is the standard deviation
 over clients (ddof 0), averaged over seeds; "± seeds" that of the mean over seeds (ddof 1). "best" is the
 round with the highest mean. Δ and p compare with the first method, in the main mode of each, at the last
-test; see `statistics`.
+test, over the seeds that both have; see `statistics`. Neither is given where the rounds differ, and no p
+where the clients hold other data, as in a sweep over the partition.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 from ..config import Config, resolve
 from ..core.algorithm import methods
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, unknown
 from .outcome import Outcome
 from .plan import MethodChoice, Planned, check_no_options, common_training, read_method
 from .runner import FAILED, FINISHED, PAUSED, REFUSED, Done
@@ -60,7 +61,9 @@ class Comparison:
 
     lines: list[Line]
     refused: dict[str, str]
+    failed: dict[str, str]
     waiting: list[str]
+    planned_seeds: dict[str, int]
 
 
 def plan_comparison(texts: Sequence[str], settings: Mapping[str, Any], seeds: int) -> list[Planned]:
@@ -77,16 +80,16 @@ def plan_comparison(texts: Sequence[str], settings: Mapping[str, Any], seeds: in
     for choice in choices:
         config = _config(choice, settings)
         found += [Planned(choice.label, replace(config, seed=seed)) for seed in seed_range(settings, seeds)]
-    _check_different(found)
+    check_different(found, "compare")
     return found
 
 
-def _check_different(plan: Sequence[Planned]) -> None:
+def check_different(plan: Sequence[Planned], study: str) -> None:
     rows: dict[str, str] = {}
     for planned in plan:
         first = rows.setdefault(planned.key, planned.row)
         if first != planned.row:
-            raise ConfigError(f"compare: {first} and {planned.row} are the same run; leave one out")
+            raise ConfigError(f"{study}: {first} and {planned.row} are the same run; leave one out")
 
 
 def seed_range(settings: Mapping[str, Any], seeds: int) -> range:
@@ -109,9 +112,14 @@ def compare(done: Sequence[Done]) -> Comparison:
         rows.setdefault(one.planned.row, []).append(one)
     runs = {row: outcomes(of_row) for row, of_row in rows.items()}
     lines = [line for row, found in runs.items() for line in _lines(row, found)]
-    refused = {one.planned.row: one.message for one in done if one.state in (REFUSED, FAILED) and one.message}
-    waiting = [row for row, found in runs.items() if not found and row not in refused]
-    return Comparison(_with_significance(lines, runs), refused, waiting)
+    refused = {one.planned.row: one.message for one in done if one.state == REFUSED}
+    failed = {
+        f"{one.planned.row}, seed {one.planned.seed}": one.message for one in done if one.state == FAILED
+    }
+    known = {one.planned.row for one in done if one.state in (REFUSED, FAILED)}
+    waiting = [row for row, found in runs.items() if not found and row not in known]
+    seeds = {row: len(of_row) for row, of_row in rows.items()}
+    return Comparison(_with_significance(lines, runs), refused, failed, waiting, seeds)
 
 
 def outcomes(done: Sequence[Done]) -> list[Outcome]:
@@ -157,18 +165,32 @@ def _with_significance(lines: Sequence[Line], runs: Mapping[str, Sequence[Outcom
     if not mains:
         return list(lines)
     first, others = mains[0], mains[1:]
-    base = _pairs(runs[first.method], first.mode)
-    values = []
-    for line in others:
-        same_rounds = {run.rounds for run in (*runs[first.method], *runs[line.method])}
-        values.append(
-            paired_p(_pairs(runs[line.method], line.mode), base) if len(same_rounds) == 1 else math.nan
-        )
+    against = [_against(line, first, runs) for line in others]
+    adjusted = holm([p for _, p in against])
     added = {
-        line.method: replace(line, gap=line.last - first.last, p=p, p_holm=adjusted)
-        for line, p, adjusted in zip(others, values, holm(values))
+        line.method: replace(line, gap=gap, p=p, p_holm=p_holm)
+        for line, (gap, p), p_holm in zip(others, against, adjusted)
     }
     return [added.get(line.method, line) if line.main else line for line in lines]
+
+
+def _against(line: Line, first: Line, runs: Mapping[str, Sequence[Outcome]]) -> tuple[float, float]:
+    """Difference and p over the seeds that both have; NaN where they cannot be compared."""
+    shared = {run.seed for run in runs[line.method]} & {run.seed for run in runs[first.method]}
+    ours, theirs = ([run for run in runs[one.method] if run.seed in shared] for one in (line, first))
+    if len({run.rounds for run in (*ours, *theirs)}) != 1:
+        return math.nan, math.nan
+    gap = mean([run.last(line.mode) for run in ours]) - mean([run.last(first.mode) for run in theirs])
+    if len({_clients(run.config) for run in (*ours, *theirs)}) != 1:
+        return gap, math.nan
+    return gap, paired_p(_pairs(ours, line.mode), _pairs(theirs, first.mode))
+
+
+def _clients(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What decides which samples a client has, and which clients are tested."""
+    system, rounds = config["system"], config["rounds"]
+    top = tuple(config[name] for name in ("data", "partition", "clients"))
+    return *top, rounds.get("newcomers"), system.get("eval_clients")
 
 
 def _pairs(runs: Sequence[Outcome], mode: str) -> dict[Any, float]:
@@ -190,14 +212,28 @@ def comparison_tables(found: Comparison, title: str, modes: str = "all") -> list
     firsts = {line.method: i for i, line in reversed(list(enumerate(lines)))}
     rows = [_accuracy(line, firsts[line.method] == i) for i, line in enumerate(lines)]
     notes = [f"{row}: cannot be run here: {message}" for row, message in found.refused.items()]
+    notes += [f"{run}: failed, not in the table: {message}" for run, message in found.failed.items()]
     notes += [f"{row}: not started" for row in found.waiting]
+    behind = {line.method: line.seeds for line in lines if line.seeds < found.planned_seeds[line.method]}
+    notes += [f"{row}: {n} of {found.planned_seeds[row]} seeds so far" for row, n in behind.items()]
     if any(not math.isnan(line.p) for line in lines):
-        notes.append("p: Wilcoxon signed-rank over (seed, client) against the first method, Holm-corrected.")
+        notes.append("p: Wilcoxon signed-rank over (seed, client) against the first row, Holm-corrected.")
     costs = [_cost(line) for line in found.lines if line.main]
     return [
         Table(f"{title}: accuracy (%)", ACCURACY, rows, names=2, notes=notes, bold=_best_cells(lines)),
         Table(f"{title}: cost (parameters, all clients)", COST, costs),
     ]
+
+
+def check_modes(modes: str, chosen: Sequence[str]) -> None:
+    """Whether these methods have the prediction modes that a table shall show."""
+    if modes in ("all", "main"):
+        return
+    plain = {mode for name in chosen for mode in methods[name]().modes}
+    known = [*plain, *(f"mIoU {mode}" for mode in plain)]
+    for mode in modes.split("+"):
+        if mode not in known:
+            raise ConfigError(f"--modes: {unknown('prediction mode', mode, plain)}")
 
 
 def _shown(line: Line, modes: str) -> bool:

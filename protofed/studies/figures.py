@@ -27,6 +27,19 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
+def check_sweep_plot(path: Path, names: int) -> None:
+    """What would keep a plot from being drawn, said before the runs."""
+    if not 1 <= names <= 2:
+        raise ConfigError(f"plot: one or two swept names can be drawn, got {names}")
+    if not can_draw():
+        raise ConfigError("plot: needs matplotlib: pip install 'protofed[report]'")
+    from matplotlib.figure import Figure
+
+    kinds = Figure().canvas.get_supported_filetypes()
+    if path.suffix.lstrip(".").lower() not in kinds:
+        raise ConfigError(f"plot {path}: unknown kind of file; known: {', '.join(sorted(kinds))}")
+
+
 def draw_recipe(recipe: Recipe, cells: Sequence[Cell], path: Path) -> Path:
     """One curve per row over the columns that have a position; panels as the recipe says."""
     by_name = {(cell.row, cell.column): cell for cell in cells}
@@ -52,8 +65,7 @@ def draw_recipe(recipe: Recipe, cells: Sequence[Cell], path: Path) -> Path:
 def draw_sweep(points: Points, path: Path) -> Path:
     """One name: a curve (or marks, if its values are no numbers). Two: a map of the main mode."""
     names = list(points[0][0]) if points else []
-    if not 1 <= len(names) <= 2:
-        raise ConfigError(f"plot: one or two swept names can be drawn, got {len(names)}")
+    check_sweep_plot(path, len(names))
     figure, (panel, *_) = _figure(1)
     if len(names) == 1:
         _curve(panel, points, names[0])
@@ -107,8 +119,6 @@ def _map(figure: Any, panel: Any, points: Points, names: Sequence[str]) -> None:
 
 
 def _figure(panels: int) -> tuple[Any, list[Any]]:
-    if not can_draw():
-        raise ConfigError("plot: needs matplotlib: pip install 'protofed[report]'")
     from matplotlib.figure import Figure
 
     across = min(panels, MOST_ACROSS)
@@ -126,8 +136,6 @@ def _save(figure: Any, path: Path) -> Path:
         figure.savefig(path, dpi=150)
     except OSError as error:
         raise RunError(f"cannot write {path}: {error.strerror or error}") from error
-    except ValueError as error:  # a suffix that matplotlib does not know
-        raise ConfigError(f"plot {path}: {error}") from error
     return path
 
 

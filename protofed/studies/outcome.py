@@ -91,7 +91,7 @@ class Outcome:
 
     def smoothed_line(self, name: str) -> float:
         """The same of a number that stands in the rounds' records, such as train_loss."""
-        values = [line[name] for line in self.lines if line["round"] > self._tail]
+        values = [line.get(name) for line in self.lines if line["round"] > self._tail]
         return _mean([v for v in values if v is not None])
 
     @property

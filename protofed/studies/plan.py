@@ -75,8 +75,8 @@ class MethodChoice:
 
     def layers(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The weakest layer of its configuration, and the strongest."""
-        first = {"method": self.method, **({"preset": self.preset} if self.preset else {})}
-        return first, {**self.settings, "options": self.options}
+        preset = {"preset": self.preset} if self.preset else {}
+        return {"method": self.method, **preset}, {**self.settings, **preset, "options": self.options}
 
 
 def read_method(text: str) -> MethodChoice:
@@ -87,6 +87,8 @@ def read_method(text: str) -> MethodChoice:
     """
     name, given = parse_spec(text)
     own = {info.name for info in options_of(methods[name])}
+    if "seed" in given:
+        raise ConfigError(f"{text}: the seed is the same for all methods; give --seed")
     preset = given.pop("preset", None)
     options: dict[str, Any] = {}
     settings: dict[str, Any] = {}

@@ -27,6 +27,7 @@ from typing import Any
 from ..config import read_recipe
 from ..core.errors import ConfigError, unknown
 from ..core.options import build, option
+from .recipe_checks import check_recipe
 
 MEASURES = (
     "last", "best", "smoothed", "train_loss", "test_loss", "last_loss",  # of the rounds' records
@@ -139,13 +140,16 @@ def load_recipe(name: str) -> Recipe:
 
 
 def read(path: Path) -> Recipe:
-    """Read a file and check its shape."""
+    """Read a file and check the kinds of its parts; `recipe_checks` looks at what they say."""
     settings = read_recipe(path)
     about = settings.pop("about", None)
     published = settings.pop("published", {})
     if not isinstance(about, Mapping):
         raise ConfigError(f"recipe {path}: the table [about] is missing")
     parts = {name: about.get(name, []) for name in ("rows", "columns", "orders")}
+    for name, tables in parts.items():
+        if not (isinstance(tables, list) and all(isinstance(table, Mapping) for table in tables)):
+            raise ConfigError(f"recipe {path}: about.{name}: expected tables, written [[about.{name}]]")
     rest = {key: value for key, value in about.items() if key not in parts}
     where = f"recipe {path.stem}"
     recipe = Recipe(
@@ -157,7 +161,7 @@ def read(path: Path) -> Recipe:
         {key: value for key, value in settings.items() if key not in ("method", "preset", "options")},
         published,
     )
-    _check(recipe, where)
+    check_recipe(recipe, where)
     return recipe
 
 
@@ -170,27 +174,3 @@ def _columns(written: Mapping[str, Any], where: str) -> list[Column]:
         replace(column, name=f"{column.name}, round {r}", round=r, x=float(r), rounds=())
         for r in column.rounds
     ]
-
-
-def _check(recipe: Recipe, where: str) -> None:
-    if not recipe.rows or not recipe.columns:
-        raise ConfigError(f"{where}: needs at least one row and one column")
-    rows = [row.name for row in recipe.rows]
-    for part, names in (("rows", rows), ("columns", [column.name for column in recipe.columns])):
-        if len(set(names)) < len(names):
-            raise ConfigError(f"{where}: two {part} have the same name")
-    named = [("order", name) for order in recipe.orders for name in (order.above, order.below)]
-    about = recipe.about
-    named += [(kind, getattr(about, kind)) for kind in ("reference", "baseline") if getattr(about, kind)]
-    for kind, name in named:
-        if name not in rows:
-            raise ConfigError(f"{where}: {kind}: {unknown('row', name, rows)}")
-    for kind in ("mean", "std", "also"):
-        for row, values in recipe.published.get(kind, {}).items():
-            if row not in rows:
-                raise ConfigError(f"{where}: published.{kind}: {unknown('row', row, rows)}")
-            if len(values) != len(recipe.columns):
-                raise ConfigError(
-                    f"{where}: published.{kind}: {row} has {len(values)} numbers for "
-                    f"{len(recipe.columns)} columns"
-                )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,8 @@ from .compare import seed_range
 from .model_measures import COMPARING, MODEL_MEASURES, Look
 from .plan import SYSTEM, Planned, check_no_options
 from .recipe import Column, Recipe, Row
+
+_NONE = object()
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class CellPlan:
 def plan_reproduction(recipe: Recipe, choice: Choice) -> list[CellPlan]:
     """The runs of all chosen cells. Cells may share runs."""
     settings = dict(choice.settings or {})
-    seeds = seed_range(settings, recipe.about.seeds if choice.seeds is None else choice.seeds)
+    first = {"seed": recipe.settings.get("seed", 0), **settings}
+    seeds = seed_range(first, recipe.about.seeds if choice.seeds is None else choice.seeds)
     rows = pick(recipe.rows, choice.rows, "method")
     if len({row.method for row in rows}) > 1:
         check_no_options(settings, "a recipe of your own, or choose rows of one method with --methods")
@@ -89,8 +93,9 @@ def _cell_plan(
         tuple(_planned(recipe, row, column, point, settings, seed) for point in points) for seed in seeds
     )
     if settings:
-        published = cell_config(recipe, row, column, points[0], {})
-        why += changes(configs[0], published, column.measure or recipe.about.measure)
+        measure = column.measure or recipe.about.measure
+        published = [cell_config(recipe, row, column, point, {}) for point in points]
+        why += dict.fromkeys(text for pair in zip(configs, published) for text in changes(*pair, measure))
     return CellPlan(row, column, by_seed, tuple(why))
 
 
@@ -146,7 +151,7 @@ def changes(config: Config, published: Config, measure: str) -> list[str]:
     known = {"rounds", "seed"} | (set() if measure == "best" else {"eval_every"})
     options, printed = ours.pop("options"), theirs.pop("options")
     found = [f"{name} changed" for name in ours if name not in known and ours[name] != theirs[name]]
-    found += [f"{name} changed" for name in options if options[name] != printed.get(name)]
+    found += [f"{name} changed" for name in options if options[name] != printed.get(name, _NONE)]
     if ours["rounds"] != theirs["rounds"]:
         word = "of" if ours["rounds"] < theirs["rounds"] else "instead of"
         found.insert(0, f"{ours['rounds']} {word} {theirs['rounds']} rounds")
@@ -154,9 +159,14 @@ def changes(config: Config, published: Config, measure: str) -> list[str]:
 
 
 def _flat(config: Config) -> dict[str, Any]:
-    """Settings by name, without those that change no number."""
-    flat: dict[str, Any] = {}
+    """Settings by name, without those that change no number; all options of the method, as numbers.
+
+    So a value is the same in any spelling, and a preset is what it stands for.
+    """
+    flat: dict[str, Any] = {"options": dataclasses.asdict(config.make_method())}
     for name, value in config.to_dict().items():
+        if name in ("options", "preset"):
+            continue
         if name == "system":
             flat |= {key: value[key] for key in SYSTEM}
         elif name in SECTIONS:

@@ -3,7 +3,8 @@
 With a budget, the runs of the first seed come first, and among them those that others are compared with.
 Each unfinished run may use an equal share of the time that is left, so that every row of a table gets some
 rounds; what one does not use goes to the next.
-A run stops at a checkpoint and goes on from there when the study is called again.
+A run stops at a checkpoint and goes on from there when the study is called again. One that failed (its
+training diverged) is left out of the tables, and tried again, last, when the study is called again.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from .. import experiment
-from ..core.errors import ConfigError, DataError, MessageError
+from ..core.errors import ConfigError, DataError, MessageError, RunError
 from ..runs.directory import RunDir
+from ..runs.files import read_json, write_json
 from .model_measures import keep
 from .plan import Planned
 
 FINISHED, PAUSED, REFUSED, FAILED, WAITING = "finished", "paused", "refused", "failed", "not started"
+FAILURE = "failed.json"  # in the directory of a run that failed
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ def carry_out(
     aims = {planned.reference.key for planned in unique.values() if planned.reference}
     ordered = sorted(unique, key=lambda key: (unique[key].seed, key not in aims))
     found = {key: _look(unique[key], root) for key in ordered}
-    todo = [key for key in ordered if found[key].state != FINISHED]
+    left = [key for key in ordered if found[key].state != FINISHED]
+    todo = sorted(left, key=lambda key: found[key].state == FAILED)
     until = None if budget is None else clock() + budget
     refused: dict[str, str] = {}  # a row that was refused once is not asked again for its other seeds
     for number, key in enumerate(todo, 1):
@@ -141,7 +145,17 @@ def _look(planned: Planned, root: Path) -> Done:
     path = run_path(planned, root)
     if not (path / "config.json").exists():
         return Done(planned, path, WAITING)
-    return Done(planned, path, FINISHED if RunDir.open(path).summary is not None else PAUSED)
+    directory = RunDir.open(path)
+    if (rounds := directory.config["rounds"]["rounds"]) != planned.config.rounds.rounds:
+        raise RunError(  # by `protofed resume RUN --rounds N`, all that can change the settings of a run
+            f"{path}: was prolonged to {rounds} rounds, the study has {planned.config.rounds.rounds}; "
+            "move the run away, or choose another --out"
+        )
+    if directory.summary is not None:
+        return Done(planned, path, FINISHED)
+    if (path / FAILURE).exists():
+        return Done(planned, path, FAILED, str(read_json(path / FAILURE)["message"]))
+    return Done(planned, path, PAUSED)
 
 
 def _run(planned: Planned, root: Path, pacer: _Pacer) -> Done:
@@ -150,12 +164,14 @@ def _run(planned: Planned, root: Path, pacer: _Pacer) -> Done:
         built, directory = _open(planned, path)
         pacer.every = built.config.system.checkpoint_every  # of a resumed run: as it was started
         pacer.look = _looker(planned, built, path, root)
+        (path / FAILURE).unlink(missing_ok=True)
         experiment.carry_out(built, directory, pacer)
     except TimeIsUp:
         return Done(planned, path, PAUSED)
     except (ConfigError, DataError) as error:  # the method cannot do this, or its data is missing; others may
         return Done(planned, path, REFUSED, str(error))
     except MessageError as error:  # for example, the training diverged
+        write_json(path / FAILURE, {"message": str(error)})
         return Done(planned, path, FAILED, str(error))
     return Done(planned, path, FINISHED)
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, DataError
 from .sweep import Axis, Point
 
 Objective = Callable[[Point], float]  # accuracy of a combination; NaN if it cannot be run
@@ -23,15 +23,19 @@ def search(axes: Sequence[Axis], trials: int, seed: int, objective: Objective) -
     optuna = _library()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+    reason = ""
     for _ in range(trials):  # not study.optimize, which prints a traceback for every error
         trial = study.ask()
-        value = objective({axis.name: _suggest(trial, axis) for axis in axes})
+        try:
+            value = objective({axis.name: _suggest(trial, axis) for axis in axes})
+        except (ConfigError, DataError) as error:  # a combination that cannot be
+            value, reason = math.nan, f": {error}"
         if math.isnan(value):
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
         else:
             study.tell(trial, value)
     if all(trial.value is None for trial in study.trials):
-        raise ConfigError("sweep: no combination could be run")
+        raise ConfigError(f"sweep: no combination could be run{reason}")
     return {name: _text(value) for name, value in study.best_params.items()}
 
 

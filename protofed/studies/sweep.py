@@ -53,10 +53,12 @@ def read_axis(text: str) -> Axis:
     name, given = name.strip().replace("-", "_"), given.strip()
     if not (equals and name and given):
         raise ConfigError(f"--over {text!r}: expected NAME=VALUE,VALUE,… or, for a search, NAME=LOW..HIGH")
-    if ".." in given:
+    if ".." in given and "/" not in given:  # not the ../ of a path
         return _read_range(name, given, text)
     parts = given.split(";" if ";" in given else ",")
     values = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+    if not values:
+        raise ConfigError(f"--over {text!r}: no value")
     return Axis(name, values)
 
 

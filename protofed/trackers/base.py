@@ -79,7 +79,8 @@ class Tracking:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._tell(lambda tracker: tracker.end(self.run, finished=kind is None))
+        finished = kind is None and self.run.summary is not None  # an unfinished run can be handed over
+        self._tell(lambda tracker: tracker.end(self.run, finished))
 
     def _tell(self, what: Callable[[Tracker], None]) -> None:
         for tracker in list(self.trackers):

@@ -2,7 +2,8 @@
 
 `mlflow:URI` names the tracking server or database, `mlflow:DIR` a folder, which gets the database mlflow.db;
 without either MLflow's own default holds. All runs go into the experiment "protofed". A resumed run goes on
-in the same MLflow run, whose id is in RUN/mlflow.json; rounds that MLflow has are not sent again.
+in the same MLflow run, whose id is in RUN/mlflow.json for each address; rounds that MLflow has are not sent
+again.
 """
 
 from __future__ import annotations
@@ -36,14 +37,17 @@ class Mlflow(Tracker):
             logging.getLogger(name).setLevel(logging.WARNING)
         self._client: Any = MlflowClient(self._address())
         self._sent: set[int] = set()
-        known = run.path / "mlflow.json"
-        if known.exists() and run.lines("metrics.jsonl"):  # without lines it was started anew
-            self._id = str(read_json(known)["run_id"])
+        file = run.path / "mlflow.json"
+        known = read_json(file) if file.exists() else {}
+        address = str(self._client.tracking_uri)
+        if address in known:
+            self._id = str(known[address])
             self._client.update_run(self._id, status="RUNNING")
             self._sent = self._steps()
             return
-        self._id = self._client.create_run(self._experiment(), run_name=run.path.name).info.run_id
-        write_json(known, {"run_id": self._id})
+        name = run.path.resolve().name
+        self._id = self._client.create_run(self._experiment(), run_name=name).info.run_id
+        write_json(file, {**known, address: self._id})
         for name, value in texts(run.config).items():
             self._client.log_param(self._id, name, value[:LONGEST])
 

@@ -10,13 +10,15 @@ from .base import Record, Tracker, numbers, texts
 
 
 class TensorBoard(Tracker):
-    """tensorboard[:DIR]; under DIR each run has a folder of its own."""
+    """tensorboard[:DIR]; under DIR each run has a folder of its own, named by its path."""
 
     kind = "tensorboard"
     needs = ("tensorboard", "track")
 
     def begin(self, run: RunDir) -> None:
-        self._folder = Path(self.target) / run.path.name if self.target else run.path / "tensorboard"
+        path = run.path.resolve()
+        name = path.relative_to(Path.cwd() if path.is_relative_to(Path.cwd()) else path.anchor)
+        self._folder = Path(self.target) / name if self.target else run.path / "tensorboard"
         self._settings = texts(run.config)
         self._writer: Any = None
 

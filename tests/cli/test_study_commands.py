@@ -140,6 +140,12 @@ def test_a_budget_leaves_work_and_says_so(call: Call) -> None:
         (("sweep", "fedproto", "--over", "lam=-1..1", "--optuna", "2"), "lam: must be at least 0"),
         (("run", "--track", "xml"), "unknown tracker 'xml'"),
         (("export", "nothing", "--to", "csv"), "nothing is not a run directory"),
+        (("export", "a", "b", "--to", "csv:all.csv"), "one file takes one run"),
+        (("compare", "local", "--modes", "foo"), "unknown prediction mode 'foo'"),
+        (("compare", "fedproto:seed=7", "local"), "give --seed"),
+        (("sweep", "fedproto", "--over", "lam=1,1.0"), "lam=1 and lam=1.0 are the same run"),
+        (("sweep", "fedproto", "--over", "lr=,"), "no value"),
+        (("sweep", "fedproto", "--over", "lam=1,2", "--plot", "x.xyz"), "unknown kind of file"),
     ],
 )
 def test_mistakes_are_one_line(call: Call, argv: tuple[str, ...], message: str) -> None:

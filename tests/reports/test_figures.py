@@ -34,6 +34,13 @@ def test_figures_are_written_in_the_formats_asked_for(report: dict[str, Any], tm
     assert all(f">{mode}</text>" in drawn for mode in ("gp_local", "clf", "gp_all", "lp"))
 
 
+def test_a_name_is_no_formula(report: dict[str, Any], tmp_path: Path) -> None:
+    """Two dollar signs would be one, and matplotlib would end with an error."""
+    runs = [{**run, "name": f"a$x^${i}"} for i, run in enumerate(report["runs"][:2])]
+    write_figures({**report, "runs": runs}, tmp_path / "figures", ["svg"])
+    assert "a$x^$1 (" in (tmp_path / "figures" / "accuracy-rounds.svg").read_text()
+
+
 def test_a_folder_that_cannot_be_made_is_one_line(report: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match=r"cannot create .*figures"):

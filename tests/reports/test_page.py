@@ -37,9 +37,11 @@ def test_the_page_holds_all_that_it_needs(report: dict[str, Any]) -> None:
 
 def test_names_cannot_break_out_of_the_page(report: dict[str, Any]) -> None:
     hostile = copy.deepcopy(report)
-    hostile["runs"][0]["name"] = "</script><img src=x onerror=alert(1)>{{style}}"
+    hostile["runs"] = hostile["runs"][:1]
+    hostile["runs"][0]["name"] = "</script><img src=x onerror=alert(1)>{{data}}"
     page = render(hostile)
     assert "<img" not in page
+    assert "{{data}} – protofed</title>" in page
     assert data_of(page)["runs"][0]["name"] == hostile["runs"][0]["name"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -220,6 +221,7 @@ def test_a_distance_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("", "", {"rounds": 1}, "1 of 2 rounds"),
         ("", "", {"rounds": 3}, "3 instead of 2 rounds"),
         ("", "", {"options": {"lam": 0.5}}, "lam changed"),
+        ("", "", {"options": {"lam": "0.5"}}, "lam changed"),
         ("", "", {"lr": 0.5, "clients": 3}, "clients changed; lr changed"),
         ('measure = "best"', "", {"eval_every": 2}, "eval_every changed"),
     ],
@@ -233,7 +235,14 @@ def test_not_comparable(tmp_path: Path, about: str, column: str, settings: dict,
 
 
 @pytest.mark.parametrize(
-    "settings", [{"eval_every": 2}, {"engine": "sequential"}, {"seed": 5}, {"rounds": 2}]
+    "settings",
+    [
+        {"eval_every": 2},
+        {"engine": "sequential"},
+        {"seed": 5},
+        {"rounds": 2},
+        {"options": {"lam": "1.0"}},  # the recipe's value in another spelling
+    ],
 )
 def test_still_comparable(tmp_path: Path, settings: dict) -> None:
     recipe = recipe_of(tmp_path)
@@ -288,6 +297,44 @@ def test_no_claim_while_one_row_is_behind(tmp_path: Path) -> None:
     assert [claim.holds for claim in claims(recipe, found)] == [None]
     even = [dataclasses.replace(cell, rounds=1) for cell in found]  # both paused after the same round
     assert [claim.holds for claim in claims(recipe, even)] == [True]
+
+
+def test_a_setting_that_replaces_what_is_averaged_over_is_a_change(tmp_path: Path) -> None:
+    """The first of the three values is the one given: only the others change."""
+    recipe = recipe_of(tmp_path, 'spread = "over"\nover = { stragglers = [0.0, 0.5, 0.8] }')
+    plans = plan_reproduction(recipe, Choice(rows=["A"], settings={"stragglers": 0.0}))
+    assert plans[0].why == ("stragglers changed",)
+
+
+def test_no_claim_between_different_parts_of_an_average(tmp_path: Path) -> None:
+    """A ran with three shares of stragglers, B with one: the same rounds and seeds, but no comparison."""
+    recipe = recipe_of(tmp_path, 'spread = "over"\nover = { stragglers = [0.0, 0.5, 0.8] }')
+    plans = plan_reproduction(recipe, Choice(seeds=1))
+    done = run_all(tmp_path, plans, {"A": [[50, 50]], "B": [[40, 40]]})
+    assert [claim.holds for claim in claims(recipe, cells(recipe, plans, done))] == [True]
+    for planned in plans[1].by_seed[0][1:]:
+        del done[planned.key]
+    assert [claim.holds for claim in claims(recipe, cells(recipe, plans, done))] == [None]
+    for planned in plans[0].by_seed[0][1:]:
+        del done[planned.key]
+    assert [claim.holds for claim in claims(recipe, cells(recipe, plans, done))] == [True]
+
+
+def test_a_recipe_has_its_own_seed(tmp_path: Path) -> None:
+    (tmp_path / "toy.toml").write_text("seed = 7\n" + RECIPE.format(about="", column="", order=""))
+    plans = plan_reproduction(read(tmp_path / "toy.toml"), Choice())
+    assert [planned.seed for runs in plans[0].by_seed for planned in runs] == [7, 8]
+
+
+def test_a_loss_that_not_every_round_has(tmp_path: Path) -> None:
+    recipe = recipe_of(tmp_path, "", 'measure = "test_loss"')
+    plans = plan_reproduction(recipe, Choice(rows=["A"], seeds=1))
+    done = run_all(tmp_path, plans, {"A": [[50, 50]]})
+    path = next(iter(done.values())).path / "metrics.jsonl"
+    first, last = (json.loads(line) for line in path.read_text().splitlines())
+    del first["test_loss"]
+    path.write_text(json.dumps(first) + "\n" + json.dumps(last) + "\n")
+    assert cells(recipe, plans, done)[0].ours == last["test_loss"]
 
 
 def test_options_are_for_rows_of_one_method(tmp_path: Path) -> None:

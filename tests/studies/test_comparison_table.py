@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from fake_runs import planned, write_run
 
-from protofed.studies.compare import Comparison, compare, comparison_tables
+from protofed.core.errors import ConfigError
+from protofed.studies.compare import Comparison, check_modes, compare, comparison_tables
 from protofed.studies.runner import FAILED, REFUSED, WAITING, Done
 from protofed.studies.tables import as_csv
 
@@ -74,7 +75,7 @@ def test_no_significance_between_unequal_rounds(tmp_path: Path) -> None:
     two = write_run(tmp_path / "b", planned("two", rounds=2), {"gp_local": [[v + 1 for v in BASE]]})
     found = compare([one, two])
     assert math.isnan(found.lines[1].p)
-    assert found.lines[1].gap == pytest.approx(1.0)
+    assert math.isnan(found.lines[1].gap)
     assert (found.lines[1].rounds, found.lines[1].planned_rounds) == (1, 2)
 
 
@@ -91,7 +92,7 @@ three: cannot be run here: needs one architecture
 
 four: not started
 
-p: Wilcoxon signed-rank over (seed, client) against the first method, Holm-corrected.
+p: Wilcoxon signed-rank over (seed, client) against the first row, Holm-corrected.
 
 ### toy: cost (parameters, all clients)
 
@@ -147,9 +148,45 @@ def test_refused_failed_and_waiting_methods_are_listed(tmp_path: Path) -> None:
         Done(planned("later"), tmp_path / "d", WAITING),
     ]
     found = compare(done)
-    assert found.refused == {"no": "needs plain SGD", "nan": "not finite"}
+    assert found.refused == {"no": "needs plain SGD"}
+    assert found.failed == {"nan, seed 0": "not finite"}
     assert found.waiting == ["later"]
     assert [line.method for line in found.lines] == ["fine"]
+
+
+def test_a_seed_that_failed_is_left_out_of_the_difference(tmp_path: Path) -> None:
+    """ "one" has 35 and, for seed 1, 45; "two" failed for seed 1: Δ is over seed 0 alone, 36 − 35."""
+    one = [
+        write_run(
+            tmp_path / f"one{s}", planned("one", s, rounds=1), {"gp_local": [[v + 10 * s for v in BASE]]}
+        )
+        for s in (0, 1)
+    ]
+    two = write_run(tmp_path / "two", planned("two", rounds=1), {"gp_local": [[v + 1 for v in BASE]]})
+    found = compare([*one, two, Done(planned("two", 1, rounds=1), tmp_path / "no", FAILED, "not finite")])
+    assert found.lines[1].gap == pytest.approx(1.0)
+    assert found.lines[1].p == pytest.approx(2 / 64)
+    notes = comparison_tables(found, "toy")[0].notes
+    assert "two, seed 1: failed, not in the table: not finite" in notes
+    assert "two: 1 of 2 seeds so far" in notes
+
+
+def test_clients_with_other_data_are_no_pairs(tmp_path: Path) -> None:
+    settings = [{"partition": "iid"}, {"partition": "nway:n=3,k=10"}]
+    done = [
+        write_run(tmp_path / row, planned(row, rounds=1, **given), {"gp_local": [[v + i for v in BASE]]})
+        for i, (row, given) in enumerate(zip("ab", settings))
+    ]
+    found = compare(done).lines[1]
+    assert found.gap == pytest.approx(1.0)
+    assert math.isnan(found.p)
+
+
+@pytest.mark.parametrize("modes", ["foo", "clf+foo"])
+def test_modes_that_no_method_has(modes: str) -> None:
+    with pytest.raises(ConfigError, match="unknown prediction mode 'foo'"):
+        check_modes(modes, ["fedproto"])
+    check_modes("clf+gp_all", ["fedproto"])
 
 
 def test_convergence_is_a_round_not_a_test(tmp_path: Path) -> None:

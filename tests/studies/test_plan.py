@@ -58,6 +58,11 @@ def test_a_preset_that_was_asked_for_brings_its_training():
     assert (planned.config.train.batch_size, planned.config.train.lr) == (64, 0.3)
 
 
+def test_a_preset_of_its_own_wins():
+    plan = plan_comparison(["fedproto:preset=official", "fedavg"], {"preset": "paper"}, 1)
+    assert [planned.config.preset for planned in plan] == ["official", "paper"]
+
+
 def test_whose_first_weights_a_client_takes_stays_with_the_method():
     plan = plan_comparison(["ditto", "fedavg"], {}, 1)
     assert [planned.config.train.init for planned in plan] == ["common", "own"]

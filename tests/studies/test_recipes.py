@@ -262,6 +262,17 @@ ROW_AND_COLUMN = '[about]\n[[about.rows]]\nname = "a"\nmethod = "local"\n[[about
         (ROW_AND_COLUMN + '[[about.orders]]\nabove = "a"\nbelow = "b"\n', "unknown row 'b'"),
         (ROW_AND_COLUMN + "[published.mean]\nb = [1]\n", "unknown row 'b'"),
         (ROW_AND_COLUMN + "[published.mean]\na = [1, 2]\n", "a has 2 numbers for 1 columns"),
+        (ROW_AND_COLUMN + "[published.mean]\na = 90.0\n", "published.mean: a: expected a list of numbers"),
+        (ROW_AND_COLUMN + '[published.mean]\na = ["n/a"]\n', "expected a list of numbers"),
+        (ROW_AND_COLUMN + "[published]\nmean = [1]\n", "published.mean: expected a table"),
+        (ROW_AND_COLUMN + "[published.means]\na = [1]\n", "unknown table 'means'; did you mean 'mean'"),
+        ("published = 3\n" + ROW_AND_COLUMN, "published: expected a table"),
+        ('[about]\nrows = ["a"]\n', r"expected tables, written \[\[about.rows\]\]"),
+        (ROW_AND_COLUMN + "over = {stragglers = 0.5}\n", "stragglers: expected a list"),
+        (ROW_AND_COLUMN + 'measure = "mmd"\n', "mmd needs about.reference"),
+        (ROW_AND_COLUMN.replace("[about]", '[about]\ncosts = "nope"'), "unknown computation 'nope'"),
+        (ROW_AND_COLUMN.replace('"local"', '"lokal"'), "row a: unknown method 'lokal'"),
+        (ROW_AND_COLUMN.replace('"local"', '"local"\nmode = "gp"'), "row a: unknown prediction mode 'gp'"),
     ],
 )
 def test_wrong_recipes(tmp_path, text, message):

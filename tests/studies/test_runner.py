@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from protofed import experiment
-from protofed.core.errors import ConfigError, DataError, MessageError
+from protofed.core.errors import ConfigError, DataError, MessageError, RunError
 from protofed.runs.directory import RunDir
 from protofed.studies.compare import compare, plan_comparison
 from protofed.studies.runner import FAILED, FINISHED, PAUSED, REFUSED, WAITING, carry_out, read_budget
@@ -127,6 +127,20 @@ def test_a_run_that_diverges_does_not_stop_the_others(
     monkeypatch.setattr(experiment, "carry_out", diverge)
     states = [(one.planned.row, one.state) for one in carry_out(plan, tmp_path).values()]
     assert states == [("local", FAILED), ("fedproto", FINISHED)]
+    paused = carry_out(plan, tmp_path, budget=0.0)  # looked at again: it still failed, and why
+    assert [one.state for one in paused.values()] == [FAILED, FINISHED]
+    assert "client 0 is not finite" in next(iter(paused.values())).message
+    monkeypatch.setattr(experiment, "carry_out", real)  # and it is tried again
+    assert [one.state for one in carry_out(plan, tmp_path).values()] == [FINISHED, FINISHED]
+
+
+def test_a_run_that_was_prolonged_is_not_taken_for_the_planned_one(tmp_path: Path) -> None:
+    plan = plan_comparison(["local"], {**SMALL, "rounds": 1}, 1)
+    (done,) = carry_out(plan, tmp_path).values()
+    directory = RunDir.open(done.path)
+    directory.extend(directory.longer(4))
+    with pytest.raises(RunError, match="was prolonged to 4 rounds, the study has 1"):
+        carry_out(plan, tmp_path)
 
 
 class OneSecondARound(Watch):

@@ -135,6 +135,38 @@ def test_a_search_needs_a_trial():
         search([read_axis("epochs=1..9")], 0, 0, lambda p: 0.0)
 
 
+def test_combinations_that_raise_are_passed_over_too():
+    pytest.importorskip("optuna", reason="the extra `sweep` is not installed")
+
+    def objective(point):
+        if int(point["n"]) > 10:
+            raise ConfigError(f"n={point['n']} but the data has 10 classes")
+        return float(point["n"])
+
+    assert search([read_axis("n=9..14")], 20, 0, objective) == {"n": "10"}
+    with pytest.raises(ConfigError, match=r"no combination could be run: n=1. but the data has 10 classes"):
+        search([read_axis("n=11..14")], 2, 0, objective)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("data=npz:../a.npz;npz:../b.npz", ("npz:../a.npz", "npz:../b.npz")),
+        ("data=npz:a/../b.npz", ("npz:a/../b.npz",)),
+        ("lam=0.1..2", ()),
+        ("lam=.1..2", ()),
+        ("lam=.1...5", ()),
+        ("lam=-1..1e3:log", None),
+    ],
+)
+def test_two_dots_are_a_range_only_between_numbers(text: str, values: tuple[str, ...] | None):
+    if values is None:
+        with pytest.raises(ConfigError, match="LOW above 0"):
+            read_axis(text)
+    else:
+        assert read_axis(text).values == values
+
+
 def test_the_corners_of_a_search_hold_every_value_and_end():
     axes = [read_axis("lam=0.01..10:log"), read_axis("agg=a,b")]
     assert corners(axes) == [

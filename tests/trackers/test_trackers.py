@@ -20,11 +20,12 @@ from protofed.trackers.base import export, numbers, texts
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDir:
-    """Three rounds; the second was not tested."""
+    """Three rounds, finished; the second was not tested."""
     made = RunDir.create(tmp_path / "run", resolve({"seed": 3}).to_dict())
     for r in (1, 2, 3):
         tested = {} if r == 2 else {"acc": {"clf": {"mean": 10.0 * r}}}
         made.append("metrics.jsonl", {"round": r, "train_loss": 1.0 / r, "failed": {}, **tested})
+    made.finish({"rounds": 3})
     return made
 
 
@@ -166,7 +167,8 @@ def test_tensorboard_of_a_resumed_run(run: RunDir, tmp_path: Path) -> None:
     export(open_tracker(tracker), run)
     with Tracking([open_tracker(tracker)], run) as follow:
         follow({"round": 2, "train_loss": 0.25})
-    assert scalars(tmp_path / "logs" / "run", "train_loss") == [(1, 1.0), (2, 0.25)]
+    folder = tmp_path / "logs" / run.path.relative_to("/")  # two runs of one name do not meet
+    assert scalars(folder, "train_loss") == [(1, 1.0), (2, 0.25)]
     with Tracking([open_tracker("tensorboard")], run):
         pass
     assert not (run.path / "tensorboard").exists()
@@ -184,8 +186,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def mlflow_run(run: RunDir, store: Path) -> Any:
     from mlflow import MlflowClient
 
-    known = json.loads((run.path / "mlflow.json").read_text())["run_id"]
-    client = MlflowClient(f"sqlite:///{store}/mlflow.db")
+    address = f"sqlite:///{store}/mlflow.db"
+    known = json.loads((run.path / "mlflow.json").read_text())[address]
+    client = MlflowClient(address)
     found = client.get_run(known)
     assert client.get_experiment(found.info.experiment_id).name == "protofed"
     history = {
@@ -237,11 +240,24 @@ def test_a_run_handed_over_twice_is_not_doubled(run: RunDir, store: Path) -> Non
 
 
 def test_a_run_that_was_started_anew_is_a_new_mlflow_run(run: RunDir, store: Path) -> None:
+    """Also if the new one was not tracked itself; and unfinished, it is not called finished."""
     export(open_tracker(f"mlflow:{store}"), run)
     first = mlflow_run(run, store).id
-    anew = RunDir.create(run.path, run.config, force=True)
+    anew = RunDir.create(run.path, {**run.config, "seed": 5}, force=True)
+    anew.append("metrics.jsonl", {"round": 1, "train_loss": 7.0})
     export(open_tracker(f"mlflow:{store}"), anew)
-    assert mlflow_run(anew, store).id != first
+    found = mlflow_run(anew, store)
+    assert found.id != first
+    assert (found.params["seed"], found.status) == ("5", "KILLED")
+    assert found.history == {"train_loss": [(1, 7.0)]}
+
+
+def test_a_run_can_go_to_two_places(run: RunDir, store: Path) -> None:
+    for folder in (store, store / "other", store):
+        export(open_tracker(f"mlflow:{folder}"), run)
+    first, second = mlflow_run(run, store), mlflow_run(run, store / "other")
+    assert first.id != second.id
+    assert first.history == second.history
 
 
 def test_an_mlflow_server_that_is_not_there(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:

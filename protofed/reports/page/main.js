@@ -79,7 +79,9 @@ async function follow(text) {
     });
     let next;
     try {
-      next = await (await fetch("data.json", { cache: "no-store" })).text();
+      const answer = await fetch("data.json", { cache: "no-store" });
+      if (!answer.ok) continue; // a file that is being replaced: ask again
+      next = await answer.text();
     } catch {
       drawPage(JSON.parse(last), "server ended");
       return;
