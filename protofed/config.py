@@ -103,7 +103,10 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
     method = top.get("method", "fedproto")
     preset = _preset(method, top.get("preset", "paper"))
     sections["train"] = {**preset.train, **sections["train"]}
-    parts: dict[str, Any] = {name: build(cls, sections[name], name) for name, cls in SECTIONS.items()}
+    parts: dict[str, Any] = {
+        name: build(cls, sections[name], name if name != "rounds" else "settings")  # not "rounds: rounds: …"
+        for name, cls in SECTIONS.items()
+    }
     config = build(Config, {**top, "options": options, **parts}, "settings")
     config.make_method()
     return config

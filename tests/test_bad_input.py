@@ -33,6 +33,7 @@ from protofed.runs.directory import RunDir
         (["run", "--optimizer", "sdg"], ["optimizer: unknown value 'sdg'; did you mean 'sgd'"]),
         (["run", "--lr", "nan"], ["lr: must be a finite number, got nan"]),
         (["run", "--rounds", "2.5"], ["rounds: expected a whole number, got '2.5'"]),
+        (["run", "--rounds", "0"], ["error: settings: rounds: must be at least 1, got 0"]),
         (["run", "--clients", "0"], ["clients must be at least 1, got 0"]),
         (["run", "--data", "digts"], ["unknown data 'digts'; did you mean 'digits'"]),
         (["run", "--data", "npz:none.npz"], ["none.npz: no such file"]),

@@ -11,13 +11,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from .. import experiment as experiments
 from ..analysis.advise import Advice, advise
 from ..core.errors import ConfigError
 from ..runs.directory import RunDir
+from .output import make_console
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -46,7 +46,7 @@ def command(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(json.dumps([asdict(one) for one in found]) + "\n")
         return 0
-    console = Console()
+    console = make_console()
     console.print(_table(found))
     method: Any = experiment.task.algorithm
     for line in [*_words(found, experiment.task.opt.lr, method.lam, args.eps), *_departures(method)]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..studies.compare import check_modes, compare, comparison_tables, plan_comparison
+from ..studies.compare import check_modes, compare, comparison_tables, plan_comparison, shown
 from ..studies.files import write_latex, write_study
 from .parser import add_settings, settings_of
 from .study import add_study_flags, carry_out_plan, print_tables, say_written
@@ -38,7 +38,7 @@ def command(args: argparse.Namespace) -> int:
     check_modes(args.modes, [planned.config.method for planned in plan])
     out = args.out or Path("runs/compare")
     done = carry_out_plan(plan, out, args)
-    found = compare(list(done.values()))
+    found = compare(list(done.values()), args.modes)
     config = plan[0].config
     tables = comparison_tables(found, f"{config.data}, {config.partition}, {config.models}", args.modes)
     records = [dataclasses.asdict(line) for line in found.lines]
@@ -47,6 +47,7 @@ def command(args: argparse.Namespace) -> int:
         out, "comparison", markdown, records, {"refused": found.refused, "failed": found.failed}
     )
     paths.append(write_latex(out, "comparison", tables))
-    print_tables(tables, records, args.format)
+    printed = [record for record, line in zip(records, found.lines) if shown(line, args.modes)]
+    print_tables(tables, printed, args.format)
     say_written(paths, done, args)
     return 0

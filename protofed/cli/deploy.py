@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from ..core.errors import ConfigError, EngineError, RunError
+from .output import make_console
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -228,11 +228,11 @@ def _table(
         table.add_column(short, justify="right" if number > 1 else "left", no_wrap=number > 1)
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    make_console().print(table)
 
 
 def _print(found: dict[str, Any]) -> None:
-    console = Console()
+    console = make_console()
     payload, wire = found["payload_bytes"], found["message_bytes"]
     accuracy = ", ".join(f"{mode} {value:.2f} %" for mode, value in found["accuracy"].items())
     console.print(f"{found['state']}: {found['rounds_done']} of {found.get('rounds', '?')} rounds")

@@ -18,6 +18,7 @@ from ..core.registry import Registry
 from ..data import partitions, sources
 from ..models.base import families
 from ..models.describe import describe_families, describe_groups
+from .output import make_console
 
 KINDS: dict[str, Registry[Any]] = {
     "methods": methods,
@@ -43,7 +44,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 
 def listing(args: argparse.Namespace) -> int:
-    registry, console = KINDS[args.kind], Console()
+    registry, console = KINDS[args.kind], make_console()
     if args.name:
         console.print(_options(registry, args.name))
     elif args.kind == "models":

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
 from rich.table import Table
 
 from .. import experiment as experiments
@@ -24,6 +23,7 @@ from ..data.base import Rows, Split
 from ..data.client import Loader
 from ..onboarding import Newcomer, as_dict, join, onboard
 from ..runs.directory import RunDir
+from .output import make_console
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -66,7 +66,7 @@ def command(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(json.dumps([as_dict(one) for one in found]) + "\n")
     else:
-        Console().print(_table(found, args.epochs))
+        make_console().print(_table(found, args.epochs))
     return 0
 
 

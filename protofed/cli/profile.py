@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from .. import experiment as experiments
@@ -18,6 +17,7 @@ from ..bench.profile import PARTS, profile
 from ..bench.workloads import WORKLOADS, workload_config
 from ..config import resolve
 from ..core.errors import ConfigError
+from .output import make_console
 from .parser import add_settings, settings_of
 from .run import target_layers
 
@@ -61,5 +61,5 @@ def command(args: argparse.Namespace) -> int:
     table.add_column("share", justify="right")
     for part, value in sorted(seconds.items(), key=lambda item: -item[1]):
         table.add_row(part, PARTS[part], f"{value:.3f}", f"{100 * value / total:.1f} %")
-    Console().print(table)
+    make_console().print(table)
     return 0

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from ..runs.directory import RunDir
+from .output import make_console
 
 MODES = {
     "clf": "classifier",
@@ -43,8 +43,8 @@ def show(args: argparse.Namespace) -> int:
 
 def print_run(directory: RunDir) -> None:
     """A table of accuracies under their names, and lines about cost and state."""
-    console = Console()
-    config, lines = directory.config, directory.lines("metrics.jsonl")
+    console = make_console()
+    config, lines, summary = directory.config, directory.lines("metrics.jsonl"), directory.summary or {}
     tested = [line for line in lines if line.get("acc")]
     total = config["rounds"]["rounds"]
     console.print(
@@ -54,7 +54,7 @@ def print_run(directory: RunDir) -> None:
     )
     if tested:
         console.print(_accuracy_table(tested))
-    alone = (directory.summary or {}).get("one_class")
+    alone = summary.get("one_class")
     if alone and tested and "gp_local" in tested[-1]["acc"]:
         console.print(
             f"{alone} of these clients train on a single class: there gp_local cannot be wrong",

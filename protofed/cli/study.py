@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ..studies.plan import Planned
 from ..studies.runner import FAILED, FINISHED, PAUSED, REFUSED, Done, carry_out, read_budget
 from ..studies.tables import FORMATS, Table, as_csv
+from .output import make_console
 
 
 def add_study_flags(parser: argparse.ArgumentParser, seeds: int | None, out: str) -> None:
@@ -28,7 +29,11 @@ def add_study_flags(parser: argparse.ArgumentParser, seeds: int | None, out: str
         help=f"runs of each, from --seed on (default: {default})",
     )
     parser.add_argument("--out", type=Path, help=f"directory of runs and tables (default: {out})")
-    parser.add_argument("--budget", metavar="TIME", help="stop after 20m, 90s or 1h30m; call again to go on")
+    parser.add_argument(
+        "--budget",
+        metavar="TIME",
+        help="stop after 20m, 90s or 1h30m, at the end of a round; call again to go on",
+    )
     parser.add_argument(
         "--format", choices=FORMATS, default="terminal", help="what is printed (default: terminal)"
     )
@@ -52,9 +57,7 @@ def print_tables(tables: Sequence[Table], records: Sequence[dict[str, Any]], for
         texts = (table.markdown() if form == "markdown" else table.latex() for table in tables)
         sys.stdout.write("\n".join(texts))
     else:
-        console = Console()
-        if not console.is_terminal:  # a file or a pipe has no width: nothing needs to be folded
-            console.width = 10_000
+        console = make_console()
         for table in tables:
             console.print(table.terminal())
             for note in table.notes:
@@ -88,12 +91,13 @@ class StudyProgress:
         )
         self._task = self._bar.add_task("", total=None, accuracy="")
         self._mode = ""
+        self._said: set[str] = set()
 
     def __enter__(self) -> StudyProgress:
-        self._bar.start()
         return self
 
     def begin(self, number: int, total: int, planned: Planned) -> None:
+        self._bar.start()  # not before: there may be nothing left to run
         self._mode = planned.config.make_method().modes[0]
         text = f"{self._part}run {number} of {total}: {planned.row}, seed {planned.seed}"
         self._bar.reset(self._task, total=planned.config.rounds.rounds, description=text, accuracy="")
@@ -110,8 +114,10 @@ class StudyProgress:
             return
         styles = {PAUSED: "yellow", REFUSED: "yellow", FAILED: "red"}
         text = f"{done.planned.row}, seed {done.planned.seed}: {done.state}"
+        reason = "for the same reason" if done.message in self._said else done.message
+        self._said.add(done.message)
         self._bar.console.print(
-            f"{text}: {done.message}" if done.message else text,
+            f"{text}: {reason}" if reason else text,
             style=styles.get(done.state, ""),
             highlight=False,
             markup=False,

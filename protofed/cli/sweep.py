@@ -13,7 +13,15 @@ from typing import Any
 
 from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
-from ..studies.compare import Comparison, check_different, check_modes, compare, comparison_tables
+from ..studies.compare import (
+    Comparison,
+    Line,
+    check_different,
+    check_modes,
+    compare,
+    comparison_tables,
+    shown,
+)
 from ..studies.figures import can_draw, check_sweep_plot, draw_sweep
 from ..studies.files import write_latex, write_study
 from ..studies.runner import FINISHED, Done
@@ -60,20 +68,24 @@ def command(args: argparse.Namespace) -> int:
     if not args.over:
         raise ConfigError("sweep: say what is varied, for example --over lam=0,0.1,1")
     axes = [read_axis(text) for text in args.over]
+    if len({axis.name for axis in axes}) < len(axes):
+        raise ConfigError("sweep: a name stands in two --over; list all its values in one")
     check_modes(args.modes, [args.method])
     if args.plot:
         check_sweep_plot(args.plot, len(axes))
     out = args.out or Path("runs/sweep")
     points, done = (_full if args.optuna is None else _searched)(args, axes, out)
-    found = compare(list(done.values()))
+    found = compare(list(done.values()), args.modes)
     tables = comparison_tables(found, f"{args.method} over {', '.join(points[0])}", args.modes)
     records = _records(found, points)
     about = {"method": args.method, "refused": found.refused, "failed": found.failed}
     markdown = "\n".join(table.markdown() for table in tables)
     paths = write_study(out, "sweep", markdown, records, about)
     paths.append(write_latex(out, "sweep", tables))
-    paths += _plot(found, points, args.plot, out)
-    print_tables(tables, records, args.format)
+    lines = [line for line in found.lines if shown(line, args.modes)]
+    paths += _plot(lines, points, args.plot, out)
+    printed = [record for record, line in zip(records, found.lines) if shown(line, args.modes)]
+    print_tables(tables, printed, args.format)
     say_written(paths, done, args)
     return 0
 
@@ -119,10 +131,10 @@ def _records(found: Comparison, points: Sequence[Point]) -> list[dict[str, Any]]
     return [{**by_label[line.method], **dataclasses.asdict(line)} for line in found.lines]
 
 
-def _plot(found: Comparison, points: Sequence[Point], asked: Path | None, out: Path) -> list[Path]:
+def _plot(lines: Sequence[Line], points: Sequence[Point], asked: Path | None, out: Path) -> list[Path]:
     """A plot where one was asked for, or can be made."""
     by_label = {label(point): point for point in points}
-    pairs = [(by_label[line.method], line) for line in found.lines]
+    pairs = [(by_label[line.method], line) for line in lines]
     if asked is None and not (can_draw() and pairs and len(points[0]) <= 2):
         return []
     return [draw_sweep(pairs, asked or out / "sweep.png")]

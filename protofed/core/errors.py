@@ -36,7 +36,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     >>> unknown("method", "fedprot", ["fedproto", "fedavg", "local"])
     "unknown method 'fedprot'; did you mean 'fedproto'?"
     """
-    names = sorted(known)
+    names = sorted(set(known))
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     if near:
         hint = "did you mean " + " or ".join(repr(n) for n in near) + "?"

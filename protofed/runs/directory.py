@@ -76,6 +76,12 @@ class RunDir:
         found = read_json(path)
         if not isinstance(found, dict):
             raise RunError(f"{path} is damaged; remove it, and `protofed resume` writes it again")
+        told, there = found.get("rounds"), self.lines("metrics.jsonl")
+        if told is not None and told != (there[-1]["round"] if there else 0):
+            raise RunError(
+                f"{self.path} is damaged: it had {told} rounds, and metrics.jsonl does not hold them all; "
+                "run it anew with --force"
+            )
         return found
 
     @contextmanager

@@ -43,6 +43,7 @@ class Line:
     last_std_seeds: float
     best: float
     best_round: float
+    best_rounds: str  # of all seeds: "7", or "7–12"
     best_std_seeds: float
     worst_client: float
     converged: float  # round; NaN if some seed did not
@@ -105,12 +106,16 @@ def _config(choice: MethodChoice, settings: Mapping[str, Any]) -> Config:
     return resolve(weakest, shared, strongest)
 
 
-def compare(done: Sequence[Done]) -> Comparison:
-    """Numbers of all rows, from what is on disk."""
+def compare(done: Sequence[Done], modes: str = "all") -> Comparison:
+    """Numbers of all rows, from what is on disk.
+
+    Seeds that are behind the others of their row are left out: an average of different rounds says nothing.
+    Where `modes` names one mode, methods are compared in it, else each in its main mode.
+    """
     rows: dict[str, list[Done]] = {}
     for one in done:
         rows.setdefault(one.planned.row, []).append(one)
-    runs = {row: outcomes(of_row) for row, of_row in rows.items()}
+    runs = {row: _furthest(outcomes(of_row)) for row, of_row in rows.items()}
     lines = [line for row, found in runs.items() for line in _lines(row, found)]
     refused = {one.planned.row: one.message for one in done if one.state == REFUSED}
     failed = {
@@ -119,7 +124,12 @@ def compare(done: Sequence[Done]) -> Comparison:
     known = {one.planned.row for one in done if one.state in (REFUSED, FAILED)}
     waiting = [row for row, found in runs.items() if not found and row not in known]
     seeds = {row: len(of_row) for row, of_row in rows.items()}
-    return Comparison(_with_significance(lines, runs), refused, failed, waiting, seeds)
+    return Comparison(_with_significance(lines, runs, modes), refused, failed, waiting, seeds)
+
+
+def _furthest(runs: Sequence[Outcome]) -> list[Outcome]:
+    most = max((run.rounds for run in runs), default=0)
+    return [run for run in runs if run.rounds == most]
 
 
 def outcomes(done: Sequence[Done]) -> list[Outcome]:
@@ -149,6 +159,7 @@ def _line(row: str, mode: str, main: bool, runs: Sequence[Outcome]) -> Line:
         last_std_seeds=sample_std(last),
         best=mean([value for value, _ in best]),
         best_round=mean([round for _, round in best]),
+        best_rounds="–".join(dict.fromkeys(str(end([round for _, round in best])) for end in (min, max))),
         best_std_seeds=sample_std([value for value, _ in best]),
         worst_client=mean([run.last(mode, "worst") for run in runs]),
         converged=math.nan if None in converged else mean([c for c in converged if c is not None]),
@@ -159,9 +170,11 @@ def _line(row: str, mode: str, main: bool, runs: Sequence[Outcome]) -> Line:
     )
 
 
-def _with_significance(lines: Sequence[Line], runs: Mapping[str, Sequence[Outcome]]) -> list[Line]:
-    """Add gap and p to the main lines of all methods but the first."""
-    mains = [line for line in lines if line.main]
+def _with_significance(
+    lines: Sequence[Line], runs: Mapping[str, Sequence[Outcome]], modes: str
+) -> list[Line]:
+    """Add gap and p to the compared lines of all methods but the first."""
+    mains = [line for line in lines if _compared(line, modes)]
     if not mains:
         return list(lines)
     first, others = mains[0], mains[1:]
@@ -171,7 +184,11 @@ def _with_significance(lines: Sequence[Line], runs: Mapping[str, Sequence[Outcom
         line.method: replace(line, gap=gap, p=p, p_holm=p_holm)
         for line, (gap, p), p_holm in zip(others, against, adjusted)
     }
-    return [added.get(line.method, line) if line.main else line for line in lines]
+    return [added.get(line.method, line) if _compared(line, modes) else line for line in lines]
+
+
+def _compared(line: Line, modes: str) -> bool:
+    return line.main if modes in ("all", "main") or "+" in modes else line.mode == modes
 
 
 def _against(line: Line, first: Line, runs: Mapping[str, Sequence[Outcome]]) -> tuple[float, float]:
@@ -208,7 +225,7 @@ COST = ("method", "rounds", "up a round", "down a round", "MB a run", "seconds a
 
 def comparison_tables(found: Comparison, title: str, modes: str = "all") -> list[Table]:
     """Accuracy and cost. `modes`: "all", "main", or names joined by "+"."""
-    lines = [line for line in found.lines if _shown(line, modes)]
+    lines = [line for line in found.lines if shown(line, modes)]
     firsts = {line.method: i for i, line in reversed(list(enumerate(lines)))}
     rows = [_accuracy(line, firsts[line.method] == i) for i, line in enumerate(lines)]
     notes = [f"{row}: cannot be run here: {message}" for row, message in found.refused.items()]
@@ -220,7 +237,7 @@ def comparison_tables(found: Comparison, title: str, modes: str = "all") -> list
         notes.append("p: Wilcoxon signed-rank over (seed, client) against the first row, Holm-corrected.")
     costs = [_cost(line) for line in found.lines if line.main]
     return [
-        Table(f"{title}: accuracy (%)", ACCURACY, rows, names=2, notes=notes, bold=_best_cells(lines)),
+        Table(f"{title}: accuracy (%)", ACCURACY, rows, names=2, notes=notes, bold=_best_cells(lines, modes)),
         Table(f"{title}: cost (parameters, all clients)", COST, costs),
     ]
 
@@ -236,7 +253,7 @@ def check_modes(modes: str, chosen: Sequence[str]) -> None:
             raise ConfigError(f"--modes: {unknown('prediction mode', mode, plain)}")
 
 
-def _shown(line: Line, modes: str) -> bool:
+def shown(line: Line, modes: str) -> bool:
     return modes == "all" or (line.main if modes == "main" else line.mode in modes.split("+"))
 
 
@@ -246,7 +263,7 @@ def _accuracy(line: Line, first: bool) -> list[str]:
         line.mode,
         with_spread(line.last, line.last_std_clients),
         number(line.last_std_seeds),
-        f"{with_spread(line.best, line.best_std_seeds)} ({line.best_round:.0f})",
+        f"{with_spread(line.best, line.best_std_seeds)} ({line.best_rounds})",
         number(line.worst_client),
         number(line.converged, 0),
         "" if math.isnan(line.gap) else number(line.gap, sign=True),
@@ -266,9 +283,11 @@ def _cost(line: Line) -> list[str]:
     ]
 
 
-def _best_cells(lines: Sequence[Line]) -> frozenset[tuple[int, int]]:
-    """The highest last and best accuracy among the main modes."""
-    mains = [(i, line) for i, line in enumerate(lines) if line.main and not math.isnan(line.last)]
+def _best_cells(lines: Sequence[Line], modes: str) -> frozenset[tuple[int, int]]:
+    """The highest last and best accuracy among the compared lines."""
+    mains = [
+        (i, line) for i, line in enumerate(lines) if _compared(line, modes) and not math.isnan(line.last)
+    ]
     if not mains:
         return frozenset()
     last = max(mains, key=lambda pair: pair[1].last)[0]

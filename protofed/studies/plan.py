@@ -19,6 +19,7 @@ from .model_measures import Look
 
 # The other settings of the system say how a run is carried out, and change no number beyond rounding.
 SYSTEM = ("dtype", "eval_every", "eval_clients", "on_failure")
+SAME_FOR_ALL = ("seed", "data", "partition", "clients", "newcomers")  # whose clients would be others
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,11 @@ def read_method(text: str) -> MethodChoice:
     {'lam': '0.1'}
     """
     name, given = parse_spec(text)
+    text = text.removesuffix(":")
     own = {info.name for info in options_of(methods[name])}
-    if "seed" in given:
-        raise ConfigError(f"{text}: the seed is the same for all methods; give --seed")
+    for key in SAME_FOR_ALL:
+        if key in given and key not in own:
+            raise ConfigError(f"{text}: {key} is the same for all methods of a comparison; give --{key}")
     preset = given.pop("preset", None)
     options: dict[str, Any] = {}
     settings: dict[str, Any] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..config import resolve
 from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
 
@@ -22,6 +23,10 @@ def check_recipe(recipe: Recipe, where: str) -> None:
     for part, names in parts.items():
         if len(set(names)) < len(names):
             raise ConfigError(f"{where}: two {part} have the same name")
+    try:
+        resolve(recipe.settings)  # also what every row replaces
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
     _check_rows(recipe, where)
     _check_measures(recipe, where)
     _check_published(recipe, where)

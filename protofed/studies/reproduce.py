@@ -53,6 +53,9 @@ class CellPlan:
 def plan_reproduction(recipe: Recipe, choice: Choice) -> list[CellPlan]:
     """The runs of all chosen cells. Cells may share runs."""
     settings = dict(choice.settings or {})
+    given = [name for name in {**settings, **settings.get("options", {})} if name != "options"]
+    if recipe.about.costs and given:
+        raise ConfigError(f"recipe {recipe.id}: is computed as printed; {given[0]} cannot be changed")
     first = {"seed": recipe.settings.get("seed", 0), **settings}
     seeds = seed_range(first, recipe.about.seeds if choice.seeds is None else choice.seeds)
     rows = pick(recipe.rows, choice.rows, "method")

@@ -27,8 +27,9 @@ def compact(recipe: Recipe, cells: Sequence[Cell]) -> Table:
     heads, body = columns, [[row, *(_short(by_name[row, c], recipe) for c in columns)] for row in rows]
     if len(columns) > max(WIDEST, len(rows)):  # a figure: its points one below the other
         heads, body = rows, [[c, *(_short(by_name[row, c], recipe) for row in rows)] for c in columns]
-    reasons = Counter(cell.why for cell in cells if cell.verdict == NOT_COMPARABLE)
+    reasons = Counter(cell.why for cell in cells if cell.why and not math.isnan(cell.ours))
     notes = [LEGEND, *(f"not comparable: {why}" for why in reasons)]
+    notes += recipe.about.notes if recipe.about.costs else ()  # why a cell cannot be computed
     return Table(f"{recipe.id}: {recipe.about.title}", ["", *heads], body, notes=notes)
 
 
@@ -77,7 +78,7 @@ def markdown(recipe: Recipe, cells: Sequence[Cell], claims: Sequence[Claim], com
 
 
 def as_records(cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    return [dataclasses.asdict(cell) for cell in cells]
+    return [{**dataclasses.asdict(cell), "ran": "; ".join(cell.ran)} for cell in cells]
 
 
 def _summary(cells: Sequence[Cell]) -> str:

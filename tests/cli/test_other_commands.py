@@ -57,6 +57,11 @@ def test_show_of_an_unfinished_run_says_how_to_go_on(call: Call, finished: Copy)
 def test_show_of_a_run_without_a_round(call: Call, finished: Copy) -> None:
     finished("a", "local")
     Path("a/metrics.jsonl").unlink()
+    for command in ("show", "resume"):
+        got = call(command, "a")
+        assert (got.code, got.out) == (1, "")
+        assert "a is damaged: it had 3 rounds" in got.err
+    Path("a/summary.json").unlink()
     got = call("show", "a")
     assert got.code == 0
     assert "0 of 3 rounds done" in got.out

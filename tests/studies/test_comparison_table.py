@@ -171,6 +171,44 @@ def test_a_seed_that_failed_is_left_out_of_the_difference(tmp_path: Path) -> Non
     assert "two: 1 of 2 seeds so far" in notes
 
 
+def test_a_seed_that_is_behind_is_left_out(tmp_path: Path) -> None:
+    """Seed 0 has both rounds and 35 in the last, seed 1 one round: the row is seed 0 alone."""
+    whole = write_run(tmp_path / "a", planned("one", 0, rounds=2), {"gp_local": [[5.0] * 6, BASE]})
+    behind = write_run(tmp_path / "b", planned("one", 1, rounds=2), {"gp_local": [[0.0] * 6]})
+    found = compare([whole, behind])
+    (line,) = found.lines
+    assert (line.last, line.best, line.best_rounds, line.seeds, line.rounds) == (35.0, 35.0, "2", 1, 2)
+    assert "one: 1 of 2 seeds so far" in comparison_tables(found, "toy")[0].notes
+
+
+def test_the_best_rounds_of_all_seeds_are_told(tmp_path: Path) -> None:
+    done = [
+        write_run(tmp_path / f"{seed}", planned("one", seed, rounds=2), {"gp_local": values})
+        for seed, values in enumerate(([[50.0], [40.0]], [[10.0], [20.0]]))
+    ]
+    found = compare(done)
+    assert found.lines[0].best == 35.0
+    assert comparison_tables(found, "toy")[0].rows[0][4] == "35.00 ± 21.21 (1–2)"
+
+
+def test_one_mode_that_was_asked_for_is_compared(tmp_path: Path) -> None:
+    """Both by classifier: 36 − 35, six differences of 1 (p = 2/64), although gp_local is the main mode."""
+    done = [
+        write_run(
+            tmp_path / row,
+            planned(row, rounds=1),
+            {"gp_local": [[90.0] * 6], "clf": [[v + i for v in BASE]]},
+        )
+        for i, row in enumerate(("one", "two"))
+    ]
+    lines = {(line.method, line.mode): line for line in compare(done, "clf").lines}
+    assert lines["two", "clf"].gap == pytest.approx(1.0)
+    assert lines["two", "clf"].p == pytest.approx(2 / 64)
+    assert math.isnan(lines["two", "gp_local"].gap)
+    rows = comparison_tables(compare(done, "clf"), "toy", "clf")[0]
+    assert rows.bold == {(1, 2), (1, 4)}
+
+
 def test_clients_with_other_data_are_no_pairs(tmp_path: Path) -> None:
     settings = [{"partition": "iid"}, {"partition": "nway:n=3,k=10"}]
     done = [

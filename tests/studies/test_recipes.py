@@ -271,6 +271,7 @@ ROW_AND_COLUMN = '[about]\n[[about.rows]]\nname = "a"\nmethod = "local"\n[[about
         (ROW_AND_COLUMN + "over = {stragglers = 0.5}\n", "stragglers: expected a list"),
         (ROW_AND_COLUMN + 'measure = "mmd"\n', "mmd needs about.reference"),
         (ROW_AND_COLUMN.replace("[about]", '[about]\ncosts = "nope"'), "unknown computation 'nope'"),
+        ('rounds = "two"\n' + ROW_AND_COLUMN, "recipe own: settings: rounds: expected a whole number"),
         (ROW_AND_COLUMN.replace('"local"', '"lokal"'), "row a: unknown method 'lokal'"),
         (ROW_AND_COLUMN.replace('"local"', '"local"\nmode = "gp"'), "row a: unknown prediction mode 'gp'"),
     ],
