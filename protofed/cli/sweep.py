@@ -19,6 +19,7 @@ from ..studies.compare import (
     check_different,
     check_modes,
     compare,
+    compared,
     comparison_tables,
     shown,
 )
@@ -116,7 +117,8 @@ def _searched(
             return math.nan
         points.append(point)
         done.update(found)
-        mains = [line.last for line in compare(list(found.values())).lines if line.main]
+        lines = compare(list(found.values()), args.modes).lines
+        mains = [line.last for line in lines if compared(line, args.modes)]
         return mains[0] if mains else math.nan
 
     seed = int(settings_of(args).get("seed", 0))

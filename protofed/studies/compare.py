@@ -174,7 +174,7 @@ def _with_significance(
     lines: Sequence[Line], runs: Mapping[str, Sequence[Outcome]], modes: str
 ) -> list[Line]:
     """Add gap and p to the compared lines of all methods but the first."""
-    mains = [line for line in lines if _compared(line, modes)]
+    mains = [line for line in lines if compared(line, modes)]
     if not mains:
         return list(lines)
     first, others = mains[0], mains[1:]
@@ -184,10 +184,11 @@ def _with_significance(
         line.method: replace(line, gap=gap, p=p, p_holm=p_holm)
         for line, (gap, p), p_holm in zip(others, against, adjusted)
     }
-    return [added.get(line.method, line) if _compared(line, modes) else line for line in lines]
+    return [added.get(line.method, line) if compared(line, modes) else line for line in lines]
 
 
-def _compared(line: Line, modes: str) -> bool:
+def compared(line: Line, modes: str) -> bool:
+    """Whether methods are compared by this line: the mode asked for, or each method's main one."""
     return line.main if modes in ("all", "main") or "+" in modes else line.mode == modes
 
 
@@ -285,9 +286,7 @@ def _cost(line: Line) -> list[str]:
 
 def _best_cells(lines: Sequence[Line], modes: str) -> frozenset[tuple[int, int]]:
     """The highest last and best accuracy among the compared lines."""
-    mains = [
-        (i, line) for i, line in enumerate(lines) if _compared(line, modes) and not math.isnan(line.last)
-    ]
+    mains = [(i, line) for i, line in enumerate(lines) if compared(line, modes) and not math.isnan(line.last)]
     if not mains:
         return frozenset()
     last = max(mains, key=lambda pair: pair[1].last)[0]
