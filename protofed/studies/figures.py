@@ -63,14 +63,18 @@ def draw_recipe(recipe: Recipe, cells: Sequence[Cell], path: Path) -> Path:
 
 
 def draw_sweep(points: Points, path: Path) -> Path:
-    """One name: a curve (or marks, if its values are no numbers). Two: a map of the main mode."""
+    """One name: a curve (or marks, if its values are no numbers). Two: a map of the main mode, or of the
+    only one that is given; points instead, where a search has left most combinations out."""
     names = list(points[0][0]) if points else []
     check_sweep_plot(path, len(names))
     figure, (panel, *_) = _figure(1)
     if len(names) == 1:
         _curve(panel, points, names[0])
     else:
-        _map(figure, panel, [p for p in points if p[1].main], names)
+        shown = [p for p in points if p[1].main] or [p for p in points if p[1].mode == points[0][1].mode]
+        combinations = math.prod(len({values[name] for values, _ in shown}) for name in names)
+        numeric = all(_is_number(values[name]) for values, _ in shown for name in names)
+        (_scatter if numeric and len(shown) < combinations else _map)(figure, panel, shown, names)
     return _save(figure, path)
 
 
@@ -116,6 +120,14 @@ def _map(figure: Any, panel: Any, points: Points, names: Sequence[str]) -> None:
     panel.set_xlabel(names[0])
     panel.set_ylabel(names[1])
     figure.colorbar(image, label="accuracy, last round (%)")
+
+
+def _scatter(figure: Any, panel: Any, points: Points, names: Sequence[str]) -> None:
+    x, y = ([float(values[name]) for values, _ in points] for name in names)
+    marks = panel.scatter(x, y, c=[line.last for _, line in points], s=80, edgecolors="black")
+    for axis, name, numbers in (("x", names[0], x), ("y", names[1], y)):
+        panel.set(**{f"{axis}label": name, f"{axis}scale": "log" if _wide(numbers) else "linear"})
+    figure.colorbar(marks, label="accuracy, last round (%)")
 
 
 def _figure(panels: int) -> tuple[Any, list[Any]]:

@@ -13,7 +13,7 @@ from fake_runs import planned, write_run
 from protofed.config import resolve
 from protofed.core.errors import ConfigError, RunError
 from protofed.studies.cells import cells
-from protofed.studies.compare import compare
+from protofed.studies.compare import compare, shown
 from protofed.studies.figures import draw_recipe, draw_sweep
 from protofed.studies.recipe import load_recipe
 from protofed.studies.reproduce import Choice, plan_reproduction
@@ -209,9 +209,12 @@ def test_curves(tmp_path: Path) -> None:
     assert drawn(draw_sweep(named, tmp_path / "named.png"))
 
 
-def test_a_map_of_two_names(tmp_path: Path) -> None:
+@pytest.mark.parametrize("modes", ["all", "clf"])
+@pytest.mark.parametrize("k", ["2", "1"])  # points of a search; a whole grid
+def test_a_map_of_two_names(tmp_path: Path, k: str, modes: str) -> None:
     pytest.importorskip("matplotlib")
-    found = lines(tmp_path, {"lam=0, k=1": 50.0, "lam=1, k=2": 60.0})
+    found = lines(tmp_path, {"lam=0, k=1": 50.0, f"lam=1, k={k}": 60.0})
+    found = [line for line in found if shown(line, modes)]
     points = [(dict(part.split("=") for part in line.method.split(", ")), line) for line in found]
     assert drawn(draw_sweep(points, tmp_path / "map.png"))
 
