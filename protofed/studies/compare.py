@@ -7,8 +7,8 @@ preset of its own (`fedproto:preset=official`) brings that preset's training, an
 Reading the table: accuracy is the mean over clients, then over seeds. "± clients" is the standard deviation
 over clients (ddof 0), averaged over seeds; "± seeds" that of the mean over seeds (ddof 1). "best" is the
 round with the highest mean. Δ and p compare with the first method, in the main mode of each (or in the one
-mode asked for), at the last test, over the seeds that both have; see `statistics`. Neither is given where the rounds differ, and no p
-where the clients hold other data, as in a sweep over the partition.
+mode asked for), at the last test, over the seeds that both have; see `statistics`. Neither is given where
+the rounds differ, and no p where the clients hold other data, as in a sweep over the partition.
 """
 
 from __future__ import annotations
