@@ -115,7 +115,7 @@ class StudyProgress:
         styles = {PAUSED: "yellow", REFUSED: "yellow", FAILED: "red"}
         text = f"{done.planned.row}, seed {done.planned.seed}: {done.state}"
         reason = "for the same reason" if done.message in self._said else done.message
-        self._said.add(done.message)
+        self._said |= {done.message} - {""}
         self._bar.console.print(
             f"{text}: {reason}" if reason else text,
             style=styles.get(done.state, ""),

@@ -80,7 +80,7 @@ class RunDir:
         if told is not None and told != (there[-1]["round"] if there else 0):
             raise RunError(
                 f"{self.path} is damaged: it had {told} rounds, and metrics.jsonl does not hold them all; "
-                "run it anew with --force"
+                "run it anew with --force, or remove the folder"
             )
         return found
 
