@@ -13,10 +13,11 @@ from typing import Any
 from rich.table import Table
 
 from .. import experiment as experiments
-from ..bench.profile import PARTS, profile
+from ..analysis.profile import profile
 from ..bench.workloads import WORKLOADS, workload_config
 from ..config import resolve
 from ..core.errors import ConfigError
+from ..core.stages import STAGES
 from .output import make_console
 from .parser import add_settings, settings_of
 from .run import target_layers
@@ -60,6 +61,6 @@ def command(args: argparse.Namespace) -> int:
     table.add_column("seconds", justify="right")
     table.add_column("share", justify="right")
     for part, value in sorted(seconds.items(), key=lambda item: -item[1]):
-        table.add_row(part, PARTS[part], f"{value:.3f}", f"{100 * value / total:.1f} %")
+        table.add_row(part, STAGES[part], f"{value:.3f}", f"{100 * value / total:.1f} %")
     make_console().print(table)
     return 0

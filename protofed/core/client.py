@@ -21,6 +21,7 @@ from .net import LiveNet, selects
 from .optim import Opt, Stepper
 from .record import Record, Tree
 from .rng import seed_torch
+from .stages import is_stage, stage, staged
 from .task import Task, Turn
 
 
@@ -109,6 +110,7 @@ def assemble(task: Task, turn: Turn, state: ClientState | None, down: Record) ->
     return tensors
 
 
+@is_stage("prepare")
 @torch.no_grad()
 def begin(turn: Turn, leg: Leg, state: ClientState | None, data: LocalData, down: Record) -> Session:
     """Install the tensors, then `prepare` and `before` in eval mode."""
@@ -137,7 +139,8 @@ def finish(session: Session, net: LiveNet) -> Outcome:
         )
     lr = task.opt.lr * task.lr_factor(turn.round)
     ran = Ran(session.steps, lr, session.tensors, session.sums, session.before, session.view)
-    up, mem = task.algorithm.upload(net, session.data, session.down, session.mem, ran, turn)
+    with stage("upload"):
+        up, mem = task.algorithm.upload(net, session.data, session.down, session.mem, ran, turn)
     names = set(kept_names(task, turn.group))
     kept = {name: tensor for name, tensor in net.tensors().items() if name in names} if names else {}
     work = Work(session.steps, session.samples, mean)
@@ -214,14 +217,18 @@ def _train(session: Session, net: LiveNet, phase: Phase, number: int) -> None:
     loss_hook = getattr(algorithm, phase.loss)
     flags = {flag: torch.tensor(float(flag), dtype=task.dtype) for flag in (False, True)}
     with torch.enable_grad(), _torch_seed(turn.seed(f"torch {number}")):
-        for x, y, idx, last in phase_batches(session, phase, number, has_batchnorm(net, phase.eval)):
+        batches = phase_batches(session, phase, number, has_batchnorm(net, phase.eval))
+        for x, y, idx, last in staged("data", batches):
             if layers:
                 fill_seeds(layers, torch.randint(2**40, (), generator=masks))
             rand = algorithm.draw(draws, len(idx), session.view)
-            out = loss_hook(net, Batch(x, y, idx, flags[last], rand), session.view)
+            with stage("forward"):
+                out = loss_hook(net, Batch(x, y, idx, flags[last], rand), session.view)
             loss, sums = out if isinstance(out, tuple) else (out, {})
-            grads = torch.autograd.grad(loss, params, allow_unused=True)
-            stepper.step(params, grads)
+            with stage("backward"):
+                grads = torch.autograd.grad(loss, params, allow_unused=True)
+            with stage("optimiser"):
+                stepper.step(params, grads)
             session.collect(loss, sums, len(idx))
 
 

@@ -36,6 +36,7 @@ from ..core.errors import EngineError, MessageError
 from ..core.net import LiveNet
 from ..core.optim import StackedStepper
 from ..core.record import Tree
+from ..core.stages import is_stage, stage, staged
 from .base import Failure, Job
 from .sequential import Sequential
 from .stacked import StackedNet
@@ -132,7 +133,7 @@ def _train(sessions: list[Session], net: LiveNet, phase: Phase, number: int, sta
     set_modes(net, training=True, frozen=phase.eval)
     stepper = StackedStepper(trained, phase_opts(task, phase, turn), [stacked[n] for n in trained])
     single = has_batchnorm(net, phase.eval)
-    batches = [phase_batches(s, phase, number, single) for s in sessions]
+    batches = [staged("data", phase_batches(s, phase, number, single)) for s in sessions]
     draws = [s.turn.generator(f"draw {number}") for s in sessions]
     masks = [s.turn.generator(f"dropout {number}") for s in sessions]
     seeded = _dropout_names(net)
@@ -155,13 +156,17 @@ def _train(sessions: list[Session], net: LiveNet, phase: Phase, number: int, sta
                 some = _rows(view, view_dims, where)
                 losses, sums = _losses(net, phase.loss, task.algorithm, live, batch, some, view_dims)
                 params = [live[n] for n in trained]
-                stepper.step_rows(params, torch.autograd.grad(losses.sum(), params, allow_unused=True), where)
+                with stage("backward"):
+                    grads = torch.autograd.grad(losses.sum(), params, allow_unused=True)
+                with stage("optimiser"):
+                    stepper.step_rows(params, grads, where)
                 collected.add(where, losses, sums, batch.x.shape[1])
                 if isinstance(where, Tensor):  # the step worked on copies
                     _write_back(stacked, live, where)
     collected.hand_out()
 
 
+@is_stage("forward")
 def _losses(
     net: LiveNet, hook: str, algorithm: Algorithm, tensors: Tree, batch: Batch, view: Any, view_dims: Any
 ) -> tuple[Tensor, dict[str, Tensor]]:

@@ -15,6 +15,7 @@ import torch
 from ..core.algorithm import Leg
 from ..core.data import ClientData
 from ..core.record import Payload, Record, Replies
+from ..core.stages import is_stage, stage, staged
 from ..core.task import Task, Turn
 from ..metrics.scores import Score
 from .base import Answer, Engine, Job
@@ -67,6 +68,7 @@ class Federation:
             **self.engine.notes(),
         }
 
+    @is_stage("evaluation")
     def evaluate(self, clients: Sequence[int]) -> list[Score]:
         """Test these clients with their latest local state and the newest server state."""
         algorithm = self.task.algorithm
@@ -85,7 +87,7 @@ class Federation:
         blocks = inbox.read(self._answers(leg, drawn, tally), self.engine.together)
         first = next(blocks, None)
         if first is not None:  # nobody answered: the state stays
-            with torch.no_grad():
+            with stage("server"), torch.no_grad():
                 turn = Turn(self.task, self.round, leg.name)
                 self.state = self.task.algorithm.aggregate(
                     self.state, Replies.of_blocks(itertools.chain([first], blocks)), turn
@@ -97,18 +99,21 @@ class Federation:
     def _answers(self, leg: Leg, drawn: list[Drawn], tally: Tally) -> Iterator[Answer]:
         """Jobs are made some at a time, so that downloads do not pile up."""
         for some in _windows(drawn, self.engine.window):
-            yield from self.engine.run([self._job(leg, one, tally) for one in some])
+            # Replies are pulled while the server aggregates: what clients do then is not the server's time.
+            yield from staged("engine", self.engine.run([self._job(leg, one, tally) for one in some]))
 
     def _job(self, leg: Leg, one: Drawn, tally: Tally) -> Job:
         task = self.task
         turn = Turn(task, self.round, leg.name, one.client, one.epochs, one.late)
-        down = task.algorithm.broadcast(self.state, turn)
+        with stage("server"):
+            down = task.algorithm.broadcast(self.state, turn)
         if type(down) is not leg.down:
             name = task.algorithm.name
             raise TypeError(
                 f"{name}: leg {leg.name!r} declares {leg.down.__name__}, got {type(down).__name__}"
             )
-        tally.down = tally.down + down.payload(task.names(turn.group).buffers)
+        with stage("checks"):
+            tally.down = tally.down + down.payload(task.names(turn.group).buffers)
         return Job(turn, leg, down)
 
 

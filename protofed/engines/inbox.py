@@ -16,6 +16,7 @@ from ..core.algorithm import Leg
 from ..core.client import ClientState, Outcome, Work
 from ..core.errors import MessageError
 from ..core.record import Block, Payload, Record, Reply, Tree
+from ..core.stages import is_stage
 from ..core.task import Task
 from .base import Answer, Bundle, Failure
 from .store import Store
@@ -67,6 +68,7 @@ class Inbox:
             if block:
                 yield block
 
+    @is_stage("checks")
     def _bundle(self, bundle: Bundle) -> Block:
         """Uploads that came joined. The replies are cut out only if the method looks at single ones."""
         clients, counts, joined, states, works = bundle
@@ -80,6 +82,7 @@ class Inbox:
 
         return Block.lazy(len(clients), replies, joined.fields)
 
+    @is_stage("checks")
     def _all(self, answers: list[Outcome | Failure]) -> Block:
         """Checked together; where something is not as it should be, each alone."""
         outcomes = [a for a in answers if isinstance(a, Outcome) and type(a.up) is self.leg.up]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from protofed.bench.profile import PARTS
 from protofed.cli.main import main
+from protofed.core.stages import STAGES
 
 LOOPS = ("bare loop, 1 thread", "naive loop, 1 thread")
 
@@ -102,6 +102,6 @@ def test_profile_divides_a_round_into_its_parts(engine: str, capsys: pytest.Capt
     argv = ["profile", "w1", "--quick", "--engine", engine, "--profile-rounds", "1", "--json"]
     assert main(argv) == 0
     seconds = json.loads(capsys.readouterr().out)
-    assert seconds.keys() == PARTS.keys()
+    assert seconds.keys() == STAGES.keys()
     for part in ("data", "forward", "backward", "optimiser", "upload", "checks", "server", "evaluation"):
         assert seconds[part] > 0, part
