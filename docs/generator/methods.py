@@ -68,7 +68,7 @@ def method_page(name: str, seen: Seen) -> str:
 
 
 def _facts(cls: type[Algorithm], parts: Parts) -> str:
-    main, *others = (code(mode) for mode in cls.modes)
+    main, *others = (code(mode) for mode in cls().modes)
     accuracy = f"{main} is the mode that counts" + (f"; also {', '.join(others)}" if others else "")
     facts = [f"**Paper:** {prose(' '.join(parts.paper.split()))}"] if parts.paper else []
     facts += [f"**Prediction:** {accuracy} ([what these mean](../concepts.md#prediction-modes))."]

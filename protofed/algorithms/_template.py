@@ -16,7 +16,6 @@ Copy this file, drop the leading underscore, and delete the hooks that the defau
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -53,21 +52,15 @@ class Template(Algorithm):
 
     lam: float = option(1.0, "λ, weight of the extra term (Eq. 1)", low=0)
 
-    paper: ClassVar[str] = "Authors, venue year, arXiv:NUMBER"
-    modes: ClassVar[tuple[str, ...]] = ("clf", "gp_all", "gp_local", "lp")
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(embedding=True)
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=Message, up=Message),)
+    paper = "Authors, venue year, arXiv:NUMBER"
+    modes = ("clf", "gp_all", "gp_local", "lp")
+    needs = Needs(embedding=True)
+    legs = (Leg(down=Message, up=Message),)
 
     # server
 
     def init(self, task: Task, turn: Turn) -> State:
-        return State(torch.zeros(task.C, task.D, dtype=task.dtype), torch.zeros(task.C, dtype=torch.int64))
+        return State(task.zeros("C D"), task.zeros("C", int))
 
     def broadcast(self, state: State, turn: Turn) -> Message:
         mean, cls, _ = owned(state.mean, state.known)

@@ -36,17 +36,9 @@ class InPlace(Record):
 class Centralized(Algorithm):
     """One model on the pooled samples of all clients; no federation."""
 
-    @property
-    def needs(self) -> Needs:
-        return Needs(model=True, pooled=True)
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=InPlace, up=InPlace),)
-
-    @property
-    def keep(self) -> tuple[str, ...]:
-        return ()
+    needs = Needs(model=True, pooled=True)
+    legs = (Leg(down=InPlace, up=InPlace),)
+    keep = ()
 
     # server
 

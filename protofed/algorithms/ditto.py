@@ -15,10 +15,7 @@ The average is by sample counts. Own models train for the run's epochs unless `e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -26,10 +23,10 @@ from ..core.algorithm import Leg, Phase, Preset, View, methods
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Tree
+from ..core.record import Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.losses import ce
-from ..ops.sharing import SharedWeights, Weights
+from ..ops.sharing import SharedWeights
 from ..ops.trees import put, squared_distance, under
 
 
@@ -41,15 +38,10 @@ class Ditto(SharedWeights):
     lam: float = option(0.1, "λ, weight of the distance from the shared model", low=0)
     e_own: int | None = option(None, "epochs of the own model; default: the run's epochs", low=0)
 
-    paper: ClassVar[str] = "Li et al., ICML 2021, arXiv:2012.04221"
-    modes: ClassVar[tuple[str, ...]] = ("clf", "global")
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {"paper": Preset(train={"init": "common"}, note="own models start from the shared one")}
-    )
-
-    @property
-    def private(self) -> tuple[str, ...]:
-        return ("model.",)
+    paper = "Li et al., ICML 2021, arXiv:2012.04221"
+    modes = ("clf", "global")
+    private = ("model.",)
+    presets = {"paper": Preset(train={"init": "common"}, note="own models start from the shared one")}
 
     @property
     def legs(self) -> tuple[Leg, ...]:

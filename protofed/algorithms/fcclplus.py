@@ -32,10 +32,7 @@ Departures and choices:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -47,7 +44,7 @@ from ..core.errors import MessageError
 from ..core.net import Net
 from ..core.optim import Opt
 from ..core.options import option
-from ..core.record import Nothing, Record, Replies, Tree
+from ..core.record import Nothing, Record, Replies, Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.distances import cosine
 from ..ops.distill import kl, non_target_kl, off_diagonal
@@ -62,12 +59,6 @@ class Knowledge(Record):
 
     logits: Float[Tensor, "N C"]
     similar: Float[Tensor, "P"]  # cosines within the public batches, without diagonals, one after another
-
-
-class Weights(Record):
-    """Weights, if all clients have one architecture; else nothing."""
-
-    weights: Tree
 
 
 class State(Record):
@@ -95,21 +86,16 @@ class FcclPlus(Algorithm):
         "auto", "average the weights: if all clients have one model, or never", choices=("auto", "never")
     )
 
-    paper: ClassVar[str] = "Huang et al., TPAMI 2023, arXiv:2309.16286"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset(note="local training as the run says, as in the comparison of FedPLCC"),
-            "original": Preset(
-                {},
-                {"optimizer": "adam", "lr": 0.001, "weight_decay": 1e-5, "epochs": 20},
-                "local training of FCCL+",
-            ),
-        }
-    )
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(public=True, dense=False)
+    paper = "Huang et al., TPAMI 2023, arXiv:2309.16286"
+    needs = Needs(public=True, dense=False)
+    presets = {
+        "paper": Preset(note="local training as the run says, as in the comparison of FedPLCC"),
+        "original": Preset(
+            {},
+            {"optimizer": "adam", "lr": 0.001, "weight_decay": 1e-5, "epochs": 20},
+            "local training of FCCL+",
+        ),
+    }
 
     @property
     def legs(self) -> tuple[Leg, ...]:
@@ -121,6 +107,7 @@ class FcclPlus(Algorithm):
             opts={"": Opt(lr=self.lr_public, kind="adam")},
         )
         return (
+            # Weights are empty unless all clients have one architecture.
             Leg("ask", down=Weights, up=Knowledge, phases=()),
             Leg("public", down=Knowledge, up=Weights, phases=(public,)),
             Leg("local", down=Weights),
@@ -129,11 +116,8 @@ class FcclPlus(Algorithm):
     # server
 
     def init(self, task: Task, turn: Turn) -> State:
-        assert task.public is not None, "checked by needs"
-        logits = torch.zeros(len(task.public), task.C, dtype=task.dtype, device=task.device)
         weights = task.fresh(0) if self._averages(task) else {}
-        joined = torch.zeros(task.clients, dtype=torch.int64, device=task.device)
-        return State(logits, logits.new_zeros(0), weights, joined)
+        return State(task.zeros("N C"), task.zeros("0"), weights, task.zeros("K", int, K=task.clients))
 
     def broadcast(self, state: State, turn: Turn) -> Record:
         if turn.leg == "public":
@@ -214,8 +198,7 @@ class FcclPlus(Algorithm):
     def _knowledge(self, net: Net, turn: Turn) -> Knowledge:
         public = turn.task.public
         assert public is not None
-        logits = torch.zeros(len(public), turn.task.C, dtype=turn.task.dtype, device=turn.task.device)
-        similar = [logits.new_zeros(0)]
+        logits, similar = turn.task.zeros("N C"), [turn.task.zeros("0")]
         for idx in turn.public_batches(self.batch_public):
             z, logits[idx] = net(public.x[idx])
             similar.append(_similar(z).reshape(-1))

@@ -17,19 +17,16 @@ comparison; `tolerate` takes their partial work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ..core.algorithm import Preset, methods
 from ..core.options import option
-from ..core.record import Replies
+from ..core.record import Replies, Weights
 from ..core.task import Turn
-from ..ops.sharing import SharedWeights, Weights
+from ..ops.sharing import SharedWeights
 from ..ops.trees import Average
 
 
@@ -43,13 +40,11 @@ class FedAtt(SharedWeights):
     dp: float = option(0.0, "standard deviation of the noise added to the new weights", low=0)
     tolerate: bool = option(False, "use the partial work of stragglers instead of dropping them")
 
-    paper: ClassVar[str] = "Ji et al., IJCNN 2019, arXiv:1812.07108"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset(),
-            "official": Preset({"norm": "spectral"}, note="the norm of the authors' released code"),
-        }
-    )
+    paper = "Ji et al., IJCNN 2019, arXiv:1812.07108"
+    presets = {
+        "paper": Preset(),
+        "official": Preset({"norm": "spectral"}, note="the norm of the authors' released code"),
+    }
 
     @property
     def partial(self) -> str:

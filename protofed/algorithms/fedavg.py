@@ -17,23 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Ran, View, methods
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Tree
+from ..core.record import Replies, Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.losses import ce
 from ..ops.trees import Average
-
-
-class Weights(Record):
-    weights: Tree
 
 
 @methods.register("fedavg")
@@ -46,15 +40,9 @@ class FedAvg(Algorithm):
     params_only: bool = option(False, "keep BatchNorm statistics private instead of averaging them")
     tolerate: bool = option(False, "use the partial work of stragglers instead of dropping them")
 
-    paper: ClassVar[str] = "McMahan et al., AISTATS 2017, arXiv:1602.05629"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(model=True)
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=Weights, up=Weights),)
+    paper = "McMahan et al., AISTATS 2017, arXiv:1602.05629"
+    needs = Needs(model=True)
+    legs = (Leg(down=Weights, up=Weights),)
 
     @property
     def keep(self) -> tuple[str, ...]:
@@ -102,7 +90,7 @@ class FedAvg(Algorithm):
         self, net: Net, data: LocalData, down: Weights, mem: Tree, ran: Ran, turn: Turn
     ) -> tuple[Weights, Tree]:
         if self.eval_model == "after_local":
-            mem = {"trained": torch.ones((), dtype=torch.int64)}
+            mem = {"trained": turn.task.zeros("", int) + 1}
         return Weights(self._shared(net.tensors(), turn.task)), mem
 
     def predict(self, net: Net, x: Tensor, data: LocalData, down: Weights, mem: Tree) -> dict[str, Tensor]:

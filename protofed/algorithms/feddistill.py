@@ -25,10 +25,7 @@ Departures and readings:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -72,28 +69,23 @@ class FedDistill(Algorithm):
         "keep", "class absent this round: keep its logits, or drop them", choices=("keep", "drop")
     )
 
-    paper: ClassVar[str] = "Jeong et al., 2018, arXiv:1811.11479"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset(note="one average for all clients"),
-            "fd": Preset({"leave_one_out": True}, note="the original teacher, without the client itself"),
-            "tgp": Preset(
-                {"stale": "drop"},
-                {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
-                "as the baseline of the FedTGP paper",
-            ),
-        }
-    )
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=Logits, up=Logits),)
+    paper = "Jeong et al., 2018, arXiv:1811.11479"
+    legs = (Leg(down=Logits, up=Logits),)
+    presets = {
+        "paper": Preset(note="one average for all clients"),
+        "fd": Preset({"leave_one_out": True}, note="the original teacher, without the client itself"),
+        "tgp": Preset(
+            {"stale": "drop"},
+            {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
+            "as the baseline of the FedTGP paper",
+        ),
+    }
 
     # server
 
     def init(self, task: Task, turn: Turn) -> Global:
-        none = torch.zeros(0, dtype=torch.int64, device=task.device)
-        return Global(torch.zeros(0, task.C, dtype=task.dtype, device=task.device), none, none, none)
+        none = task.zeros("0", int)
+        return Global(task.zeros("0 C"), none, none, none)
 
     def broadcast(self, state: Global, turn: Turn) -> Logits:
         """The mean of the newest rows of each class, without those of this client."""

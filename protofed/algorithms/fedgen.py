@@ -25,10 +25,7 @@ Departures and choices:
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 import torch
 from jaxtyping import Int
@@ -87,29 +84,18 @@ class FedGen(Algorithm):
     eta: float = option(1.0, "weight of the generator's diversity term (full only)", low=0)
     untrained: bool = option(False, "use the untrained generator in round 1, as reference code does")
 
-    paper: ClassVar[str] = "Zhu et al., ICML 2021, arXiv:2105.10056"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset(note="values of the FedTGP paper"),
-            "tgp": Preset(
-                {"untrained": True},
-                {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
-                "as the baseline of the FedTGP paper",
-            ),
-        }
-    )
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(head=True, embedding=True, dense=False)
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=Shared, up=Head, phases=(Phase(train=("model.",), eval=("gen.",)),)),)
-
-    @property
-    def keep(self) -> tuple[str, ...]:
-        return ("model.", "!model.head.")
+    paper = "Zhu et al., ICML 2021, arXiv:2105.10056"
+    needs = Needs(head=True, embedding=True, dense=False)
+    legs = (Leg(down=Shared, up=Head, phases=(Phase(train=("model.",), eval=("gen.",)),)),)
+    keep = ("model.", "!model.head.")
+    presets = {
+        "paper": Preset(note="values of the FedTGP paper"),
+        "tgp": Preset(
+            {"untrained": True},
+            {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
+            "as the baseline of the FedTGP paper",
+        ),
+    }
 
     def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
         return {"gen": Generator(self.d_eps, task.C, self.hidden or task.D, task.D)}
@@ -118,8 +104,8 @@ class FedGen(Algorithm):
 
     def init(self, task: Task, turn: Turn) -> State:
         weights = {n: t for n, t in task.fresh(0).items() if n.startswith(("model.head.", "gen."))}
-        none = torch.zeros(task.clients if self.full else 0, task.C, dtype=torch.int64, device=task.device)
-        return State(weights, torch.zeros(task.C, dtype=torch.int64, device=task.device), none)
+        counts = task.zeros("K C", int, K=task.clients if self.full else 0)
+        return State(weights, task.zeros("C", int), counts)
 
     def broadcast(self, state: State, turn: Turn) -> Shared:
         return Shared(state.weights, state.labels)
@@ -204,4 +190,4 @@ class FedGen(Algorithm):
     ) -> tuple[Head, Tree]:
         counts = torch.bincount(data.y, minlength=turn.task.C)
         labels = counts[:0] if "sent" in mem else counts
-        return Head(net.tensors("model.head."), labels), {"sent": torch.ones((), dtype=torch.int64)}
+        return Head(net.tensors("model.head."), labels), {"sent": turn.task.zeros("", int) + 1}

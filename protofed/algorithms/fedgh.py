@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -37,17 +36,13 @@ from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.optim import Opt, Stepper
 from ..core.options import option
-from ..core.record import Record, Replies, Tree, cat
+from ..core.record import Record, Replies, Tree, Weights, cat
 from ..core.task import Task, Turn
 from ..ops.losses import ce
 from ..ops.prototypes import class_means, owned
 from ..ops.trees import put, under
 
 HEAD = "model.head."
-
-
-class Header(Record):
-    weights: Tree
 
 
 class Means(Record):
@@ -67,30 +62,21 @@ class FedGH(Algorithm):
     server_batch: int = option(1, "uploaded means in a server step", low=1)
     shuffle: bool = option(False, "shuffle the uploaded means in each pass")
 
-    paper: ClassVar[str] = "Yi et al., ACM MM 2023, arXiv:2303.13137"
-    modes: ClassVar[tuple[str, ...]] = ("own", "clf")
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(embedding=True, head=True, halves=True, dense=False)
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=Header, up=Means),)
-
-    @property
-    def keep(self) -> tuple[str, ...]:
-        return ("model.base.",)
+    paper = "Yi et al., ACM MM 2023, arXiv:2303.13137"
+    modes = ("own", "clf")
+    needs = Needs(embedding=True, head=True, halves=True, dense=False)
+    legs = (Leg(down=Weights, up=Means),)
+    keep = ("model.base.",)
 
     # server
 
-    def init(self, task: Task, turn: Turn) -> Header:
-        return Header(put(HEAD, under(HEAD, task.fresh(0))))
+    def init(self, task: Task, turn: Turn) -> Weights:
+        return Weights(put(HEAD, under(HEAD, task.fresh(0))))
 
-    def broadcast(self, state: Header, turn: Turn) -> Header:
+    def broadcast(self, state: Weights, turn: Turn) -> Weights:
         return state
 
-    def aggregate(self, state: Header, replies: Replies, turn: Turn) -> Header:
+    def aggregate(self, state: Weights, replies: Replies, turn: Turn) -> Weights:
         """θ ← θ − η ∇ CE(h(mean; θ), class), pair by pair."""
         mean, cls = cat(replies.all(), "mean", "cls")
         weights = {name: tensor.clone() for name, tensor in state.weights.items()}
@@ -102,7 +88,7 @@ class FedGH(Algorithm):
             for chunk in self._chunks(len(mean), turn):
                 loss = ce(net.head(mean[chunk]), cls[chunk])
                 stepper.step(params, torch.autograd.grad(loss, params))
-        return Header({name: tensor.detach() for name, tensor in weights.items()})
+        return Weights({name: tensor.detach() for name, tensor in weights.items()})
 
     def _chunks(self, count: int, turn: Turn) -> Iterator[Tensor]:
         order = turn.generator("server batches")
@@ -116,11 +102,11 @@ class FedGH(Algorithm):
         return ce(net(batch.x)[1], batch.y)
 
     def upload(
-        self, net: Net, data: LocalData, down: Header, mem: Tree, ran: Ran, turn: Turn
+        self, net: Net, data: LocalData, down: Weights, mem: Tree, ran: Ran, turn: Turn
     ) -> tuple[Means, Tree]:
         mean, cls, _ = owned(*class_means(net, data, turn.task.C))
         return Means(mean, cls), net.tensors(HEAD)
 
-    def predict(self, net: Net, x: Tensor, data: LocalData, down: Header, mem: Tree) -> dict[str, Tensor]:
+    def predict(self, net: Net, x: Tensor, data: LocalData, down: Weights, mem: Tree) -> dict[str, Tensor]:
         z, logits = net(x)
         return {"clf": logits, "own": net.at(mem).head(z) if mem else logits}

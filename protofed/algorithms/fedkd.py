@@ -25,10 +25,8 @@ Departures and choices:
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -88,27 +86,23 @@ class FedKD(Algorithm):
     )
     detach: bool = option(True, "teachers and the scale s are constant")
 
-    paper: ClassVar[str] = "Wu et al., Nature Communications 2022, arXiv:2108.13323"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset(note="the method as printed, values of the FedTGP paper"),
-            "official": Preset(
-                {
-                    "compress": "params",
-                    "rank": "reference",
-                    "t_end": 0.98,
-                    "kl_mean": "element",
-                    "detach": False,
-                },
-                {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
-                "the released code of the FedTGP paper's baseline",
-            ),
-        }
-    )
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(embedding=True, dense=False)
+    paper = "Wu et al., Nature Communications 2022, arXiv:2108.13323"
+    needs = Needs(embedding=True, dense=False)
+    keep = ("model.", "proj.", "ref.")
+    presets = {
+        "paper": Preset(note="the method as printed, values of the FedTGP paper"),
+        "official": Preset(
+            {
+                "compress": "params",
+                "rank": "reference",
+                "t_end": 0.98,
+                "kl_mean": "element",
+                "detach": False,
+            },
+            {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
+            "the released code of the FedTGP paper's baseline",
+        ),
+    }
 
     @property
     def legs(self) -> tuple[Leg, ...]:
@@ -116,10 +110,6 @@ class FedKD(Algorithm):
         opts = {"model.": clip, "proj.": clip, "aux.": {**clip, "lr": self.lr_g}}
         phase = Phase(train=("model.", "proj.", "aux."), opts=opts, eval=("ref.",))
         return (Leg(down=Down, up=Packed, phases=(phase,)),)
-
-    @property
-    def keep(self) -> tuple[str, ...]:
-        return ("model.", "proj.", "ref.")
 
     def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
         aux = auxiliary_model(task, self.aux)
@@ -135,7 +125,7 @@ class FedKD(Algorithm):
 
     def init(self, task: Task, turn: Turn) -> State:
         aux = {n: t for n, t in task.fresh(0).items() if n.startswith("aux.")}
-        holds = torch.zeros(task.clients, dtype=torch.int64, device=task.device)
+        holds = task.zeros("K", int, K=task.clients)
         if self.compress == "delta":
             return State({}, aux, holds)
         return State(pack(aux, self.energy(turn), self.rank), {}, holds)

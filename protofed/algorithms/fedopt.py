@@ -17,19 +17,16 @@ averaged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ..core.algorithm import Preset, methods
 from ..core.options import option
-from ..core.record import Record, Replies, Reply, Tree
+from ..core.record import Record, Replies, Reply, Tree, Weights
 from ..core.task import Task, Turn
-from ..ops.sharing import SharedWeights, Weights
+from ..ops.sharing import SharedWeights
 
 
 class Moments(Record):
@@ -52,15 +49,13 @@ class FedOpt(SharedWeights):
     tau: float = option(1e-3, "τ, degree of adaptivity", above=0)
     weighting: str = option("samples", "weight of a client in the average", choices=("samples", "uniform"))
 
-    paper: ClassVar[str] = "Reddi et al., ICLR 2021, arXiv:2003.00295"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset(note="FedAdam"),
-            "fedadam": Preset({"server": "adam"}, note="FedAdam"),
-            "fedyogi": Preset({"server": "yogi"}, note="FedYogi"),
-            "fedadagrad": Preset({"server": "adagrad", "beta1": 0.0}, note="FedAdagrad, no first moment"),
-        }
-    )
+    paper = "Reddi et al., ICLR 2021, arXiv:2003.00295"
+    presets = {
+        "paper": Preset(note="FedAdam"),
+        "fedadam": Preset({"server": "adam"}, note="FedAdam"),
+        "fedyogi": Preset({"server": "yogi"}, note="FedYogi"),
+        "fedadagrad": Preset({"server": "adagrad", "beta1": 0.0}, note="FedAdagrad, no first moment"),
+    }
 
     def init(self, task: Task, turn: Turn) -> Moments:
         weights = self.shared(task.fresh(0), task, 0)

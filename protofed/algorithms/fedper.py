@@ -17,7 +17,6 @@ Departures: none. A client that never took part has its initial head.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from ..core.algorithm import Needs, methods
 from ..core.options import option
@@ -31,7 +30,7 @@ class FedPer(SharedWeights):
 
     split: str = option("head", "what stays private: head, fc, or module names joined by +")
 
-    paper: ClassVar[str] = "Arivazhagan et al., 2019, arXiv:1912.00818"
+    paper = "Arivazhagan et al., 2019, arXiv:1912.00818"
 
     @property
     def private(self) -> tuple[str, ...]:

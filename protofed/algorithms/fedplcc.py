@@ -25,10 +25,8 @@ Departures:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -83,18 +81,14 @@ class FedPLCC(Algorithm):
     weighting: str = option("samples", "weight of a client's model", choices=("samples", "uniform"))
     stale: str = option("keep", "prototypes of a class absent this round", choices=("keep", "drop"))
 
-    paper: ClassVar[str] = "Kuang et al., 2024, arXiv:2409.18578"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset({}, TRAIN, "Digit-5: about 300 samples a client, 50 rounds"),
-            "office10": Preset({"lam1": 20.0}, TRAIN, "Office-10: 100 rounds"),
-            "domainnet": Preset({"lam1": 1.0}, TRAIN, "DomainNet: about 400 samples a client, 50 rounds"),
-        }
-    )
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(model=True, embedding=True, dense=False)  # clustering all pixels is out of reach
+    paper = "Kuang et al., 2024, arXiv:2409.18578"
+    needs = Needs(model=True, embedding=True, dense=False)  # clustering all pixels is out of reach
+    keep = ()
+    presets = {
+        "paper": Preset({}, TRAIN, "Digit-5: about 300 samples a client, 50 rounds"),
+        "office10": Preset({"lam1": 20.0}, TRAIN, "Office-10: 100 rounds"),
+        "domainnet": Preset({"lam1": 1.0}, TRAIN, "DomainNet: about 400 samples a client, 50 rounds"),
+    }
 
     @property
     def legs(self) -> tuple[Leg, ...]:
@@ -103,20 +97,13 @@ class FedPLCC(Algorithm):
         return (Leg(down=Clusters, up=Clusters, phases=(phase,)),)
 
     @property
-    def keep(self) -> tuple[str, ...]:
-        return ()
-
-    @property
     def _finch(self) -> FinchOptions:
         return {"metric": self.metric, "level": self.level}  # type: ignore[typeddict-item]
 
     # server
 
     def init(self, task: Task, turn: Turn) -> Clusters:
-        none = torch.zeros(0, task.D, dtype=task.dtype, device=task.device)
-        return Clusters(
-            task.fresh(0), none, none[:, 0], torch.zeros(0, dtype=torch.int64, device=task.device)
-        )
+        return Clusters(task.fresh(0), task.zeros("0 D"), task.zeros("0"), task.zeros("0", int))
 
     def broadcast(self, state: Clusters, turn: Turn) -> Clusters:
         return state

@@ -24,10 +24,8 @@ Departures:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -87,29 +85,18 @@ class FedPLVM(Algorithm):
     weighting: str = option("samples", "weight of a client's model", choices=("samples", "uniform"))
     stale: str = option("keep", "prototypes of a class absent this round", choices=("keep", "drop"))
 
-    paper: ClassVar[str] = "Wang et al., NeurIPS 2024, arXiv:2403.09048"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset({}, TRAIN, "Digit-5: 10 images per class, 50 rounds"),
-            "official": Preset(
-                {"start": "all", "weighting": "uniform", "stale": "drop"},
-                {**TRAIN, "drop_last": True},
-                "the authors' released code, balanced labels",
-            ),
-        }
-    )
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(model=True, embedding=True, dense=False)  # clustering all pixels is out of reach
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=Protos, up=Protos),)
-
-    @property
-    def keep(self) -> tuple[str, ...]:
-        return ()
+    paper = "Wang et al., NeurIPS 2024, arXiv:2403.09048"
+    needs = Needs(model=True, embedding=True, dense=False)  # clustering all pixels is out of reach
+    legs = (Leg(down=Protos, up=Protos),)
+    keep = ()
+    presets = {
+        "paper": Preset({}, TRAIN, "Digit-5: 10 images per class, 50 rounds"),
+        "official": Preset(
+            {"start": "all", "weighting": "uniform", "stale": "drop"},
+            {**TRAIN, "drop_last": True},
+            "the authors' released code, balanced labels",
+        ),
+    }
 
     @property
     def _finch(self) -> FinchOptions:
@@ -118,9 +105,8 @@ class FedPLVM(Algorithm):
     # server
 
     def init(self, task: Task, turn: Turn) -> Global:
-        none = torch.zeros(0, task.D, dtype=task.dtype, device=task.device)
-        integers = torch.zeros(task.clients, dtype=torch.int64, device=task.device)
-        return Global(task.fresh(0), none, integers[:0], integers)
+        uploaded = task.zeros("K", int, K=task.clients)
+        return Global(task.fresh(0), task.zeros("0 D"), task.zeros("0", int), uploaded)
 
     def broadcast(self, state: Global, turn: Turn) -> Protos:
         """With `start=all` no prototypes go out before every client has uploaded once, newcomers apart."""

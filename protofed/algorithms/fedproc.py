@@ -25,10 +25,7 @@ Departures and readings (formulas confirmed in the authors' released code):
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -71,36 +68,24 @@ class FedProc(Algorithm):
     horizon: int | None = option(None, "T in α = 1 − t/T; none: the rounds of the run", low=1)
     tau: float = option(1.0, "τ, temperature of the cosines", above=0)
 
-    paper: ClassVar[str] = "Mu et al., FGCS 2023, arXiv:2109.12273"
-    modes: ClassVar[tuple[str, ...]] = ("clf", "gp_all", "gp_local", "lp")
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset(note="T as long as the run"),
-            "official": Preset(
-                {"horizon": 100},
-                {"batch_size": 64, "lr": 0.1, "momentum": 0.9, "weight_decay": 1e-5, "epochs": 10},
-                "the defaults of the authors' released code",
-            ),
-        }
-    )
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(model=True, dense=False)
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=Model, up=Model),)
-
-    @property
-    def keep(self) -> tuple[str, ...]:
-        return ()
+    paper = "Mu et al., FGCS 2023, arXiv:2109.12273"
+    modes = ("clf", "gp_all", "gp_local", "lp")
+    needs = Needs(model=True, dense=False)
+    legs = (Leg(down=Model, up=Model),)
+    keep = ()
+    presets = {
+        "paper": Preset(note="T as long as the run"),
+        "official": Preset(
+            {"horizon": 100},
+            {"batch_size": 64, "lr": 0.1, "momentum": 0.9, "weight_decay": 1e-5, "epochs": 10},
+            "the defaults of the authors' released code",
+        ),
+    }
 
     # server
 
     def init(self, task: Task, turn: Turn) -> Global:
-        mean = torch.zeros(task.C, task.D, dtype=task.dtype, device=task.device)
-        return Global(task.fresh(0), mean, torch.zeros(task.C, dtype=torch.int64, device=task.device))
+        return Global(task.fresh(0), task.zeros("C D"), task.zeros("C", int))
 
     def broadcast(self, state: Global, turn: Turn) -> Model:
         return Model(state.weights, *owned(state.mean, state.known))

@@ -23,10 +23,7 @@ Departures from the printed text:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -89,48 +86,44 @@ class FedProto(Algorithm):
     )
     share_model: bool = option(False, "average the weights as well (needs one architecture)")
 
-    paper: ClassVar[str] = "Tan et al., AAAI 2022, arXiv:2105.00243"
-    modes: ClassVar[tuple[str, ...]] = ("gp_local", "clf", "gp_all", "lp")
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset(note="as printed"),
-            "official": Preset(
-                {
-                    "level": "sample",
-                    "distance": "mse",
-                    "agg": "uniform",
-                    "proto_pass": "running",
-                    "stale": "drop",
-                },
-                {"batch_size": 4, "drop_last": True, "lr": 0.01, "momentum": 0.5, "epochs": 1},
-                "the authors' released code",
-            ),
-            "tgp": Preset(
-                {
-                    "level": "sample",
-                    "distance": "mse",
-                    "agg": "uniform",
-                    "proto_pass": "running_all",
-                    "stale": "drop",
-                    "lam": 10.0,
-                },
-                {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
-                "as the baseline of the FedTGP paper; read its accuracy under gp_all",
-            ),
-        }
-    )
+    paper = "Tan et al., AAAI 2022, arXiv:2105.00243"
+    legs = (Leg(down=Protos, up=Protos),)
+    presets = {
+        "paper": Preset(note="as printed"),
+        "official": Preset(
+            {
+                "level": "sample",
+                "distance": "mse",
+                "agg": "uniform",
+                "proto_pass": "running",
+                "stale": "drop",
+            },
+            {"batch_size": 4, "drop_last": True, "lr": 0.01, "momentum": 0.5, "epochs": 1},
+            "the authors' released code",
+        ),
+        "tgp": Preset(
+            {
+                "level": "sample",
+                "distance": "mse",
+                "agg": "uniform",
+                "proto_pass": "running_all",
+                "stale": "drop",
+                "lam": 10.0,
+            },
+            {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
+            "as the baseline of the FedTGP paper; read its accuracy under gp_all",
+        ),
+    }
 
-    def __post_init__(self) -> None:
+    @property
+    def modes(self) -> tuple[str, ...]:
         if self.share_model:  # as the baseline of papers on domain shift: the classifier is reported
-            object.__setattr__(self, "modes", ("clf", "gp_local", "gp_all", "lp"))
+            return ("clf", "gp_local", "gp_all", "lp")
+        return ("gp_local", "clf", "gp_all", "lp")
 
     @property
     def needs(self) -> Needs:
         return Needs(embedding=True, model=self.share_model)
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=Protos, up=Protos),)
 
     @property
     def keep(self) -> tuple[str, ...]:
@@ -139,9 +132,8 @@ class FedProto(Algorithm):
     # server
 
     def init(self, task: Task, turn: Turn) -> Global:
-        mean = torch.zeros(task.C, task.D, dtype=task.dtype, device=task.device)
-        known = torch.zeros(task.C, dtype=torch.int64, device=task.device)
-        return Global(mean, known, task.fresh(0) if self.share_model else {}, {})
+        weights = task.fresh(0) if self.share_model else {}
+        return Global(task.zeros("C D"), task.zeros("C", int), weights, {})
 
     def broadcast(self, state: Global, turn: Turn) -> Protos:
         return Protos(*owned(state.mean, state.known), state.weights)

@@ -33,8 +33,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -44,7 +42,7 @@ from ..core.algorithm import Algorithm, Leg, Needs, Preset, Ran, View, methods
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Reply, Tree
+from ..core.record import Record, Replies, Reply, Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.losses import ce
 from ..ops.margins import attention_weights, displacement, minmax, spm
@@ -52,10 +50,6 @@ from ..ops.prototypes import class_means, means
 from ..ops.trees import Average
 
 ATTENTION = ("both", "apm_only", "lpm_only", "dplus_only", "fairness")
-
-
-class Weights(Record):
-    weights: Tree
 
 
 class Margins(Record):
@@ -90,40 +84,29 @@ class FedProtoMargin(Algorithm):
     carry: bool = option(False, "keep the aggregate prototype of a class that nobody had this round")
     background: bool = option(True, "dense labels: class 0 takes part in the margins")
 
-    paper: ClassVar[str] = "Michieli and Ozay, 2021, arXiv:2105.08982"
-    sampling: ClassVar[str] = "size"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset(note="as printed; the local training of Table 1 is in the other presets"),
-            "classification": Preset(
-                train={"epochs": 20, "batch_size": 10, "lr": 0.01, "momentum": 0.0},
-                note="Table 1, Synthetic and MNIST (FEMNIST: lr 0.001, CelebA: lr 0.1)",
-            ),
-            "segmentation": Preset(
-                train={
-                    "epochs": 2,
-                    "batch_size": 8,
-                    "optimizer": "adam",
-                    "lr": 1e-4,
-                    "weight_decay": 4e-5,
-                    "schedule": "poly",
-                },
-                note="Table 1, Pascal; the batch size is ours",
-            ),
-        }
-    )
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(model=True, embedding=True)
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=Weights, up=Margins),)
-
-    @property
-    def keep(self) -> tuple[str, ...]:
-        return ()
+    paper = "Michieli and Ozay, 2021, arXiv:2105.08982"
+    sampling = "size"
+    needs = Needs(model=True, embedding=True)
+    legs = (Leg(down=Weights, up=Margins),)
+    keep = ()
+    presets = {
+        "paper": Preset(note="as printed; the local training of Table 1 is in the other presets"),
+        "classification": Preset(
+            train={"epochs": 20, "batch_size": 10, "lr": 0.01, "momentum": 0.0},
+            note="Table 1, Synthetic and MNIST (FEMNIST: lr 0.001, CelebA: lr 0.1)",
+        ),
+        "segmentation": Preset(
+            train={
+                "epochs": 2,
+                "batch_size": 8,
+                "optimizer": "adam",
+                "lr": 1e-4,
+                "weight_decay": 4e-5,
+                "schedule": "poly",
+            },
+            note="Table 1, Pascal; the batch size is ours",
+        ),
+    }
 
     @property
     def partial(self) -> str:
@@ -132,9 +115,8 @@ class FedProtoMargin(Algorithm):
     # server
 
     def init(self, task: Task, turn: Turn) -> Aggregate:
-        mean = torch.zeros(task.C, task.D, dtype=task.dtype, device=task.device)
-        n = torch.zeros(task.C, dtype=torch.int64, device=task.device)
-        return Aggregate(task.fresh(0), mean, n, mean.new_zeros(0), n.new_zeros(0))
+        mean, n = task.zeros("C D"), task.zeros("C", int)
+        return Aggregate(task.fresh(0), mean, n, task.zeros("0"), task.zeros("0", int))
 
     def broadcast(self, state: Aggregate, turn: Turn) -> Weights:
         return Weights(state.weights)

@@ -17,10 +17,7 @@ term has no gradient; that is not imitated.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -28,10 +25,10 @@ from ..core.algorithm import Preset, View, methods
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Tree
+from ..core.record import Tree, Weights
 from ..core.task import Turn
 from ..ops.losses import ce
-from ..ops.sharing import SharedWeights, Weights
+from ..ops.sharing import SharedWeights
 from ..ops.trees import squared_distance
 
 
@@ -42,16 +39,14 @@ class FedProx(SharedWeights):
 
     mu: float = option(0.01, "μ, weight of the proximal term", low=0)
 
-    paper: ClassVar[str] = "Li et al., MLSys 2020, arXiv:1812.06127"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset({"mu": 0.01}),
-            "synthetic": Preset({"mu": 0.1}, note="μ of the ProtoMargin paper on synthetic data"),
-            "mnist": Preset({"mu": 1.0}, note="μ of the ProtoMargin paper on MNIST"),
-            "femnist": Preset({"mu": 1.0}, note="μ of the ProtoMargin paper on FEMNIST"),
-            "celeba": Preset({"mu": 0.01}, note="μ of the ProtoMargin paper on CelebA"),
-        }
-    )
+    paper = "Li et al., MLSys 2020, arXiv:1812.06127"
+    presets = {
+        "paper": Preset({"mu": 0.01}),
+        "synthetic": Preset({"mu": 0.1}, note="μ of the ProtoMargin paper on synthetic data"),
+        "mnist": Preset({"mu": 1.0}, note="μ of the ProtoMargin paper on MNIST"),
+        "femnist": Preset({"mu": 1.0}, note="μ of the ProtoMargin paper on FEMNIST"),
+        "celeba": Preset({"mu": 0.01}, note="μ of the ProtoMargin paper on CelebA"),
+    }
 
     def prepare(self, net: Net, data: LocalData, down: Weights, mem: Tree, turn: Turn) -> View:
         return {"received": {name: down.weights[name] for name in net.parameters()}}

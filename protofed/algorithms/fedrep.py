@@ -19,14 +19,12 @@ in the head phase too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 from ..core.algorithm import Leg, Needs, Phase, Preset, methods
 from ..core.options import option
-from ..ops.sharing import SharedWeights, Weights, private_prefixes, split_needs
+from ..core.record import Weights
+from ..ops.sharing import SharedWeights, private_prefixes, split_needs
 
 
 @methods.register("fedrep")
@@ -38,13 +36,11 @@ class FedRep(SharedWeights):
     e_head: int = option(1, "E_h, epochs of the head phase", low=0)
     e_body: int | None = option(None, "E_b, epochs of the body phase; default: the run's epochs", low=0)
 
-    paper: ClassVar[str] = "Collins et al., ICML 2021, arXiv:2102.07078"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset(note="with the budget of FedProto's papers: one epoch a phase"),
-            "official": Preset({"e_head": 10, "e_body": 1}, note="the authors' released code"),
-        }
-    )
+    paper = "Collins et al., ICML 2021, arXiv:2102.07078"
+    presets = {
+        "paper": Preset(note="with the budget of FedProto's papers: one epoch a phase"),
+        "official": Preset({"e_head": 10, "e_body": 1}, note="the authors' released code"),
+    }
 
     @property
     def private(self) -> tuple[str, ...]:

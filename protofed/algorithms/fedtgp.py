@@ -31,10 +31,7 @@ Departures and readings:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -94,33 +91,25 @@ class FedTGP(Algorithm):
     )
     send_initial: bool = option(False, "send the untrained prototypes in round 1")
 
-    paper: ClassVar[str] = "Zhang et al., AAAI 2024, arXiv:2401.03230"
-    modes: ClassVar[tuple[str, ...]] = ("gp_all", "clf", "gp_local", "lp")
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset({}, LOCAL, "as printed, with the margin of the prose"),
-            "official": Preset(
-                {"level": "sample", "distance": "mse", "lam": 10.0, "proto_pass": "pre"},
-                LOCAL,
-                "the authors' released code, including its upload of the previous model's prototypes",
-            ),
-        }
-    )
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(embedding=True)
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=Protos, up=Protos),)
+    paper = "Zhang et al., AAAI 2024, arXiv:2401.03230"
+    modes = ("gp_all", "clf", "gp_local", "lp")
+    needs = Needs(embedding=True)
+    legs = (Leg(down=Protos, up=Protos),)
+    presets = {
+        "paper": Preset({}, LOCAL, "as printed, with the margin of the prose"),
+        "official": Preset(
+            {"level": "sample", "distance": "mse", "lam": 10.0, "proto_pass": "pre"},
+            LOCAL,
+            "the authors' released code, including its upload of the previous model's prototypes",
+        ),
+    }
 
     # server
 
     def init(self, task: Task, turn: Turn) -> Server:
         made = tgp_server.init(task.C, task.D, self.process, turn.generator("trainable prototypes"))
         trained = {name: tensor.to(task.device, task.dtype) for name, tensor in made.items()}
-        known = torch.full((task.C,), int(self.send_initial), device=task.device)
+        known = task.zeros("C", int) + self.send_initial
         return Server(tgp_server.prototypes(trained).clone(), known, trained)
 
     def broadcast(self, state: Server, turn: Turn) -> Protos:

@@ -22,10 +22,7 @@ classes than the average and all others (preset `official`). The average is over
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 import torch
 from jaxtyping import Int
@@ -36,10 +33,10 @@ from ..core.data import LocalData
 from ..core.errors import ConfigError, MessageError
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Reply, Tree
+from ..core.record import Record, Replies, Reply, Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.kmeans import plus_plus, squared_distances
-from ..ops.sharing import SharedWeights, Weights
+from ..ops.sharing import SharedWeights
 from ..ops.trees import Average, flat, put, under
 
 
@@ -66,23 +63,18 @@ class FeSem(SharedWeights):
         "nearest", "cluster of a client: nearest centre, or by its classes", choices=("nearest", "ways")
     )
 
-    paper: ClassVar[str] = "Xie et al., 2020, arXiv:2005.01026"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset(),
-            "official": Preset({"assign": "ways"}, note="the baseline in FedProto's released code"),
-        }
-    )
+    paper = "Xie et al., 2020, arXiv:2005.01026"
+    legs = (Leg(down=Weights, up=Upload),)
+    presets = {
+        "paper": Preset(),
+        "official": Preset({"assign": "ways"}, note="the baseline in FedProto's released code"),
+    }
 
     def __post_init__(self) -> None:
         if self.assign == "ways" and self.k != 2:
             raise ConfigError(
                 f"fesem: assign=ways makes two groups, got k={self.k}; set k=2 or assign=nearest"
             )
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=Weights, up=Upload),)
 
     # server
 
@@ -91,8 +83,8 @@ class FeSem(SharedWeights):
         centres: Tree = {}
         for k in range(self.k):
             centres |= put(f"{k}/", start)
-        unknown = torch.full((task.clients,), -1, device=task.device)
-        return Clusters(centres, unknown, torch.zeros_like(unknown))
+        ways = task.zeros("M", int, M=task.clients)
+        return Clusters(centres, ways - 1, ways)
 
     def broadcast(self, state: Clusters, turn: Turn) -> Weights:
         known = state.cluster[state.cluster >= 0]

@@ -20,10 +20,7 @@ Departures and choices:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -31,17 +28,11 @@ from ..core.algorithm import Algorithm, Leg, Phase, Preset, Ran, View, methods
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Tree
+from ..core.record import Replies, Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.distill import auxiliary_model, kl
 from ..ops.losses import ce
 from ..ops.trees import Average
-
-
-class Auxiliary(Record):
-    """The auxiliary model: message and server state."""
-
-    weights: Tree  # aux.*
 
 
 @methods.register("fml")
@@ -58,44 +49,39 @@ class Fml(Algorithm):
     )
     detach: bool = option(True, "teachers are constant")
 
-    paper: ClassVar[str] = "Shen et al., 2020, arXiv:2006.16765"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset(note="as printed"),
-            "official": Preset(
-                {"kl_mean": "element", "detach": False},
-                {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
-                "the released code of the FedTGP paper's baseline",
-            ),
-        }
-    )
+    paper = "Shen et al., 2020, arXiv:2006.16765"
+    keep = ("model.",)
+    presets = {
+        "paper": Preset(note="as printed"),
+        "official": Preset(
+            {"kl_mean": "element", "detach": False},
+            {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
+            "the released code of the FedTGP paper's baseline",
+        ),
+    }
 
     @property
     def legs(self) -> tuple[Leg, ...]:
         changes = {} if self.clip is None else {"clip": self.clip}
         phase = Phase(opts={"model.": changes, "aux.": changes})
-        return (Leg(down=Auxiliary, up=Auxiliary, phases=(phase,)),)
-
-    @property
-    def keep(self) -> tuple[str, ...]:
-        return ("model.",)
+        return (Leg(down=Weights, up=Weights, phases=(phase,)),)
 
     def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
         return {"aux": auxiliary_model(task, self.aux)}
 
     # server
 
-    def init(self, task: Task, turn: Turn) -> Auxiliary:
-        return Auxiliary({n: t for n, t in task.fresh(0).items() if n.startswith("aux.")})
+    def init(self, task: Task, turn: Turn) -> Weights:
+        return Weights({n: t for n, t in task.fresh(0).items() if n.startswith("aux.")})
 
-    def broadcast(self, state: Auxiliary, turn: Turn) -> Auxiliary:
+    def broadcast(self, state: Weights, turn: Turn) -> Weights:
         return state
 
-    def aggregate(self, state: Auxiliary, replies: Replies, turn: Turn) -> Auxiliary:
+    def aggregate(self, state: Weights, replies: Replies, turn: Turn) -> Weights:
         average = Average()
         for reply in replies:
             average.add(reply.up.weights, 1, reply.client)
-        return Auxiliary(average.result())
+        return Weights(average.result())
 
     # client
 
@@ -110,6 +96,6 @@ class Fml(Algorithm):
         return kl(teacher, student, self.kl_mean, self.detach)
 
     def upload(
-        self, net: Net, data: LocalData, down: Auxiliary, mem: Tree, ran: Ran, turn: Turn
-    ) -> tuple[Auxiliary, Tree]:
-        return Auxiliary(net.tensors("aux.")), mem
+        self, net: Net, data: LocalData, down: Weights, mem: Tree, ran: Ran, turn: Turn
+    ) -> tuple[Weights, Tree]:
+        return Weights(net.tensors("aux.")), mem

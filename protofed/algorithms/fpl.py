@@ -26,12 +26,9 @@ Departures:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -73,29 +70,18 @@ class FPL(Algorithm):
     weighting: str = option("samples", "weight of a client's model", choices=("samples", "uniform"))
     stale: str = option("keep", "prototypes of a class absent this round", choices=("keep", "drop"))
 
-    paper: ClassVar[str] = "Huang et al., CVPR 2023"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset({}, TRAIN, "as printed; 100 rounds"),
-            "official": Preset(
-                {"pull": "mean", "proto_pass": "running", "stale": "drop"},
-                TRAIN,
-                "the authors' released code",
-            ),
-        }
-    )
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(model=True, embedding=True)
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=Protos, up=Protos),)
-
-    @property
-    def keep(self) -> tuple[str, ...]:
-        return ()
+    paper = "Huang et al., CVPR 2023"
+    needs = Needs(model=True, embedding=True)
+    legs = (Leg(down=Protos, up=Protos),)
+    keep = ()
+    presets = {
+        "paper": Preset({}, TRAIN, "as printed; 100 rounds"),
+        "official": Preset(
+            {"pull": "mean", "proto_pass": "running", "stale": "drop"},
+            TRAIN,
+            "the authors' released code",
+        ),
+    }
 
     @property
     def _finch(self) -> FinchOptions:
@@ -104,8 +90,7 @@ class FPL(Algorithm):
     # server
 
     def init(self, task: Task, turn: Turn) -> Protos:
-        none = torch.zeros(0, task.D, dtype=task.dtype, device=task.device)
-        return Protos(task.fresh(0), none, torch.zeros(0, dtype=torch.int64, device=task.device))
+        return Protos(task.fresh(0), task.zeros("0 D"), task.zeros("0", int))
 
     def broadcast(self, state: Protos, turn: Turn) -> Protos:
         return state

@@ -26,7 +26,6 @@ Departures and choices:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from jaxtyping import Int
@@ -37,16 +36,10 @@ from ..core.data import Batch, LocalData
 from ..core.errors import ConfigError
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Tree
+from ..core.record import Record, Replies, Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.losses import ce
 from ..ops.slices import SliceAverage, cut, misfit
-
-
-class Weights(Record):
-    """A model: the widest as server state, a slice of it as download."""
-
-    weights: Tree
 
 
 class Slice(Record):
@@ -64,16 +57,10 @@ class HeteroFL(Algorithm):
     mask: bool = option(True, "leave classes that a client lacks out of its loss and of its last layer")
     weighting: str = option("uniform", "weight of a client in the average", choices=("uniform", "samples"))
 
-    paper: ClassVar[str] = "Diao et al., ICLR 2021, arXiv:2010.01264"
-    modes: ClassVar[tuple[str, ...]] = ("clf_local", "clf")
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=Weights, up=Slice),)
-
-    @property
-    def keep(self) -> tuple[str, ...]:
-        return ()
+    paper = "Diao et al., ICLR 2021, arXiv:2010.01264"
+    modes = ("clf_local", "clf")
+    legs = (Leg(down=Weights, up=Slice),)
+    keep = ()
 
     # server
 
@@ -95,8 +82,7 @@ class HeteroFL(Algorithm):
     def aggregate(self, state: Weights, replies: Replies, turn: Turn) -> Weights:
         average, last = SliceAverage(state.weights), _last_layer(turn.task)
         for reply in replies:
-            own = torch.zeros(turn.task.C, dtype=turn.task.dtype, device=turn.task.device)
-            own = own.index_fill(0, reply.up.cls, 1.0)
+            own = turn.task.zeros("C").index_fill(0, reply.up.cls, 1.0)
             weight = reply.n if self.weighting == "samples" else 1
             average.add(reply.up.weights, weight, reply.client, dict.fromkeys(last, own) if self.mask else {})
         return Weights(average.result())

@@ -16,10 +16,7 @@ the latter presumes one architecture and is not offered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 from ..core.algorithm import Needs, Preset, methods
 from ..core.options import option
@@ -34,21 +31,13 @@ class LgFedAvg(SharedWeights):
 
     weighting: str = option("samples", "weight of a client in the average", choices=("samples", "uniform"))
 
-    paper: ClassVar[str] = "Liang et al., 2020, arXiv:2001.01523"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset(),
-            "official": Preset({"weighting": "uniform"}, note="the average of the authors' released code"),
-        }
-    )
-
-    @property
-    def private(self) -> tuple[str, ...]:
-        return ("model.base.",)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(head=True)
+    paper = "Liang et al., 2020, arXiv:2001.01523"
+    private = ("model.base.",)
+    needs = Needs(head=True)
+    presets = {
+        "paper": Preset(),
+        "official": Preset({"weighting": "uniform"}, note="the average of the authors' released code"),
+    }
 
     def weight(self, reply: Reply) -> float:
         return reply.n if self.weighting == "samples" else 1

@@ -20,10 +20,7 @@ Departures:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn.functional import softplus
@@ -32,11 +29,11 @@ from ..core.algorithm import Needs, Preset, Ran, View, methods
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Tree
+from ..core.record import Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.distances import row_cosine
 from ..ops.losses import ce
-from ..ops.sharing import SharedWeights, Weights
+from ..ops.sharing import SharedWeights
 from ..ops.trees import put, under
 
 PROJECTED = 256
@@ -51,17 +48,12 @@ class Moon(SharedWeights):
     tau: float = option(0.5, "τ, temperature", above=0)
     project: bool = option(True, "contrast projections of the embeddings; the projection is shared")
 
-    paper: ClassVar[str] = "Li et al., CVPR 2021, arXiv:2103.16257"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {
-            "paper": Preset(note="with the projection"),
-            "plcc": Preset({"project": False}, note="as the baseline of the FedPLCC paper: embeddings"),
-        }
-    )
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(model=True, dense=False)  # one representation per sample
+    paper = "Li et al., CVPR 2021, arXiv:2103.16257"
+    needs = Needs(model=True, dense=False)  # one representation per sample
+    presets = {
+        "paper": Preset(note="with the projection"),
+        "plcc": Preset({"project": False}, note="as the baseline of the FedPLCC paper: embeddings"),
+    }
 
     def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
         if not self.project:

@@ -19,10 +19,7 @@ momentum, clipping and Adam are refused; with weight decay c_i holds its gradien
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -52,18 +49,10 @@ class Scaffold(SharedWeights):
 
     eta_g: float = option(1.0, "η_g, step size of the server", above=0)
 
-    paper: ClassVar[str] = "Karimireddy et al., ICML 2020, arXiv:1910.06378"
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType(
-        {"paper": Preset(train={"momentum": 0.0}, note="plain SGD")}
-    )
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(model=True, sgd=True)
-
-    @property
-    def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=Controlled, up=Controlled),)
+    paper = "Karimireddy et al., ICML 2020, arXiv:1910.06378"
+    needs = Needs(model=True, sgd=True)
+    legs = (Leg(down=Controlled, up=Controlled),)
+    presets = {"paper": Preset(train={"momentum": 0.0}, note="plain SGD")}
 
     # server
 

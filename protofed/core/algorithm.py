@@ -93,20 +93,30 @@ class Ran(NamedTuple):
 
 @dataclass(frozen=True)
 class Algorithm(ABC):
-    """Base of all methods. Every hook has a default that suits a method which exchanges nothing."""
+    """Base of all methods. Every hook has a default that suits a method which exchanges nothing.
+
+    A method says what it is by class attributes, `legs = (Leg(down=Protos, up=Protos),)`. Those that are
+    properties here may be properties there too, where they depend on the method's options.
+    """
 
     name: ClassVar[str] = ""
     paper: ClassVar[str] = ""  # citation for the docs
     presets: ClassVar[Mapping[str, Preset]] = MappingProxyType({"paper": Preset()})
     sampling: ClassVar[str] = "uniform"  # or "size": probability proportional to the sample count
-    modes: ClassVar[tuple[str, ...]] = ("clf",)  # names of what `predict` returns, the main one first
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Names of what `predict` returns, the main one first."""
+        return ("clf",)
 
     @property
     def needs(self) -> Needs:
+        """What must hold before training can start."""
         return Needs()
 
     @property
     def legs(self) -> tuple[Leg, ...]:
+        """The exchanges of a round, in their order."""
         return (Leg(),)
 
     @property

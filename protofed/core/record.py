@@ -144,6 +144,12 @@ class Nothing(Record):
     """An empty message."""
 
 
+class Weights(Record):
+    """Tensors of a model by name, or of the part of it that is shared. As message and as state."""
+
+    weights: Tree
+
+
 class Reply(NamedTuple):
     """One accepted upload: who sent it, the number of training samples there, and what."""
 

@@ -42,6 +42,7 @@ class Names:
 
     @property
     def all(self) -> tuple[str, ...]:
+        """Parameters, then buffers."""
         return (*self.parameters, *sorted(self.buffers))
 
 
@@ -71,10 +72,12 @@ class Task:
 
     @property
     def clients(self) -> int:
+        """Number of clients, newcomers included."""
         return len(self.group_index)
 
     @property
     def C(self) -> int:
+        """Number of classes."""
         return self.num_classes
 
     @property
@@ -87,6 +90,23 @@ class Task:
         """What the fixed axis letters of records stand for."""
         public = {"N": len(self.public)} if self.public is not None else {}
         return {"C": self.C, "D": self.D, **public}
+
+    def zeros(self, axes: str, kind: type[float | int | bool] = float, **sizes: int) -> Tensor:
+        """Zeros with the task's precision, on its device: `task.zeros("C D")`, `task.zeros("C", int)`.
+
+        Axes are those of records: letters that the task knows, other letters with their size
+        (`task.zeros("K", int, K=task.clients)`), or plain numbers (`task.zeros("0 D")`, no rows).
+        """
+        known = {**self.sizes, **sizes}
+        for axis in axes.split():
+            if axis not in known and not axis.isdecimal():
+                raise ConfigError(
+                    f"{self.algorithm.name}: task.zeros({axes!r}): unknown axis {axis!r}; known here: "
+                    f"{', '.join(known)}; give the size of another, as {axis}=…"
+                )
+        shape = [known[axis] if axis in known else int(axis) for axis in axes.split()]
+        dtype = {float: self.dtype, int: torch.int64, bool: torch.bool}[kind]
+        return torch.zeros(shape, dtype=dtype, device=self.device)
 
     def group_of(self, client: int | None) -> int:
         """Group of a client; of the server (None) the first."""
@@ -128,6 +148,7 @@ class Task:
         return BoundNet(self.live(group).frozen, tensors)
 
     def names(self, group: int) -> Names:
+        """Names of a group's tensors: parameters, buffers, and what is never trained."""
         self.live(group)
         return self._names[group]
 
@@ -185,9 +206,11 @@ class Turn:
 
     @property
     def group(self) -> int:
+        """Index of the client's group; at the server of the first."""
         return self.task.group_of(self.client)
 
     def seed(self, purpose: str) -> int:
+        """The number that `generator` starts from."""
         return key_seed(self.task.seed, self.round, self.leg, self.client, purpose)
 
     def generator(self, purpose: str) -> torch.Generator:

@@ -18,18 +18,12 @@ from ..core.data import Batch, LocalData
 from ..core.errors import ConfigError
 from ..core.net import Net, selects
 from ..core.options import option
-from ..core.record import Record, Replies, Reply, Tree
+from ..core.record import Record, Replies, Reply, Tree, Weights
 from ..core.task import Task, Turn
 from .losses import ce
 from .trees import Average
 
 _PARTS = {"head": ("head",), "fc": ("base.fc", "head")}
-
-
-class Weights(Record):
-    """The shared tensors by name."""
-
-    weights: Tree
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,10 @@ import pytest
 import torch
 
 from protofed.config import resolve
-from protofed.core.record import Payload
+from protofed.core.record import Payload, Weights
 from protofed.core.task import Group, Task, Turn
 from protofed.experiment import make_task
 from protofed.models.groups import assign
-from protofed.ops.sharing import Weights
 
 MNIST = ("fp_cnn:channels=20", (1, 28, 28), 10)
 FEMNIST = ("fp_cnn:channels=20,kernel=3", (1, 28, 28), 62)

@@ -11,8 +11,8 @@ from protofed.algorithms.ditto import Ditto
 from protofed.config import resolve
 from protofed.core.client import assemble
 from protofed.core.errors import ConfigError
+from protofed.core.record import Weights
 from protofed.core.task import Turn
-from protofed.ops.sharing import Weights
 from protofed.ops.trees import put, under
 from protofed.testing import CHECKS, Toy, assert_equal
 

@@ -8,11 +8,11 @@ import torch
 from fake_net import FakeNet, batch, floats, odds, says
 from vmap_check import check_vmap
 
-from protofed.algorithms.fcclplus import FcclPlus, Knowledge, State, Weights, _standard
+from protofed.algorithms.fcclplus import FcclPlus, Knowledge, State, _standard
 from protofed.config import resolve
 from protofed.core.data import LocalData
 from protofed.core.errors import ConfigError
-from protofed.core.record import Nothing, Replies, Reply
+from protofed.core.record import Nothing, Replies, Reply, Weights
 from protofed.core.task import Turn
 from protofed.experiment import make_task
 from protofed.testing import CHECKS, Toy, toy_groups

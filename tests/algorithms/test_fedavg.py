@@ -8,7 +8,8 @@ from by_hand import floats, replies, turn
 from torch import Tensor
 from vmap_check import check_vmap
 
-from protofed.algorithms.fedavg import FedAvg, Weights
+from protofed.algorithms.fedavg import FedAvg
+from protofed.core.record import Weights
 from protofed.testing import COUNTS, Toy, assert_equal, snapshot
 
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 from vmap_check import check_vmap
 
-from protofed.algorithms.fedgh import FedGH, Header, Means
+from protofed.algorithms.fedgh import FedGH, Means
 from protofed.config import resolve
 from protofed.core.errors import ConfigError
-from protofed.core.record import Replies, Reply
+from protofed.core.record import Replies, Reply, Weights
 from protofed.core.task import Turn
 from protofed.testing import CHECKS, CLASSES, EMBEDDING, Toy
 
@@ -23,10 +23,10 @@ def names(case: Toy) -> str:
     return "-".join([case.models, *map(str, case.options)])
 
 
-def header() -> Header:
+def header() -> Weights:
     gen = torch.Generator().manual_seed(0)
     weight = torch.randn(CLASSES, EMBEDDING, generator=gen, dtype=torch.float64)
-    return Header({WEIGHT: weight, BIAS: torch.zeros(CLASSES, dtype=torch.float64)})
+    return Weights({WEIGHT: weight, BIAS: torch.zeros(CLASSES, dtype=torch.float64)})
 
 
 def pairs() -> tuple[torch.Tensor, torch.Tensor]:
@@ -76,7 +76,7 @@ def test_one_step_by_hand():
     """Zero header, 5 classes: the prediction is 1/5 each. Pair (e_1, class 2), η = 0.5: row 2 gains
     0.5 · (1 − 1/5) = 0.4 in its first entry and its bias, every other row loses 0.5 · 1/5 = 0.1."""
     method, turn = server(server_lr=0.5)
-    zero = Header({name: torch.zeros_like(tensor) for name, tensor in header().weights.items()})
+    zero = Weights({name: torch.zeros_like(tensor) for name, tensor in header().weights.items()})
     mean = torch.eye(1, EMBEDDING, dtype=torch.float64)
     after = method.aggregate(zero, Replies(iter([Reply(0, 1, Means(mean, torch.tensor([2])))])), turn)
     assert after.weights[BIAS].tolist() == pytest.approx([-0.1, -0.1, 0.4, -0.1, -0.1])

@@ -12,7 +12,7 @@ from vmap_check import check_vmap
 from protofed.algorithms.fedopt import FedOpt, Moments
 from protofed.config import resolve
 from protofed.core.errors import ConfigError
-from protofed.ops.sharing import Weights
+from protofed.core.record import Weights
 from protofed.testing import CHECKS, Toy
 
 VARIANTS = [

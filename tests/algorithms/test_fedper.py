@@ -11,9 +11,9 @@ from protofed.algorithms.fedper import FedPer
 from protofed.config import resolve
 from protofed.core.client import assemble
 from protofed.core.errors import ConfigError
+from protofed.core.record import Weights
 from protofed.core.task import Turn
 from protofed.models.base import Model
-from protofed.ops.sharing import Weights
 from protofed.testing import CHECKS, CLASSES, EMBEDDING, INPUTS, Toy, assert_equal, toy_data
 
 VARIANTS = [

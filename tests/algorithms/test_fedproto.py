@@ -247,7 +247,7 @@ def test_share_model_averages_weights_by_samples() -> None:
 
 def test_share_model_is_reported_by_its_classifier() -> None:
     assert FedProto(share_model=True).modes[0] == "clf"
-    assert sorted(FedProto(share_model=True).modes) == sorted(FedProto.modes)
+    assert sorted(FedProto(share_model=True).modes) == sorted(FedProto().modes)
     assert FedProto().modes[0] == "gp_local"
 
 

@@ -10,7 +10,7 @@ from vmap_check import check_vmap
 from protofed.algorithms.fedprox import FedProx
 from protofed.config import resolve
 from protofed.core.errors import ConfigError
-from protofed.ops.sharing import Weights
+from protofed.core.record import Weights
 from protofed.testing import CHECKS, Toy, assert_close, snapshot
 
 VARIANTS = [Toy("fedprox", {"mu": 1.0}), Toy("fedprox", {"params_only": True}, models="norm")]

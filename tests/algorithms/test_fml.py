@@ -8,11 +8,11 @@ import torch
 from fake_net import FakeNet, batch, floats, odds, says
 from vmap_check import check_vmap
 
-from protofed.algorithms.fml import Auxiliary, Fml
+from protofed.algorithms.fml import Fml
 from protofed.config import resolve
 from protofed.core.client import phase_opts
 from protofed.core.errors import ConfigError
-from protofed.core.record import Payload, Replies, Reply
+from protofed.core.record import Payload, Replies, Reply, Weights
 from protofed.core.task import Group, Task, Turn
 from protofed.models import assign
 from protofed.testing import CHECKS, Toy
@@ -92,9 +92,9 @@ def test_optimisers_are_the_runs_own_with_clipping_per_model():
 
 def test_the_server_averages_without_weights():
     """(2 + 6)/2 = 4, though the second client has nine times the samples."""
-    ups = [Auxiliary({"aux.w": floats([v])}) for v in (2.0, 6.0)]
+    ups = [Weights({"aux.w": floats([v])}) for v in (2.0, 6.0)]
     replies = Replies(iter([Reply(0, 1, ups[0]), Reply(1, 9, ups[1])]))
-    assert Fml().aggregate(Auxiliary({}), replies, None).weights["aux.w"].item() == 4
+    assert Fml().aggregate(Weights({}), replies, None).weights["aux.w"].item() == 4
 
 
 def test_only_the_auxiliary_model_travels_and_own_models_stay():

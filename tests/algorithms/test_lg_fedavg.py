@@ -8,8 +8,8 @@ from vmap_check import check_vmap
 from protofed.algorithms.lg_fedavg import LgFedAvg
 from protofed.config import resolve
 from protofed.core.client import assemble
+from protofed.core.record import Weights
 from protofed.core.task import Turn
-from protofed.ops.sharing import Weights
 from protofed.testing import CHECKS, Toy, assert_equal
 
 VARIANTS = [Toy("lg_fedavg", models="mixed"), Toy("lg_fedavg", {"weighting": "uniform"})]

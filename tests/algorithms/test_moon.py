@@ -13,9 +13,9 @@ from protofed.config import resolve
 from protofed.core.data import Batch
 from protofed.core.errors import ConfigError
 from protofed.core.net import BoundNet
+from protofed.core.record import Weights
 from protofed.core.task import Turn
 from protofed.models.base import Model
-from protofed.ops.sharing import Weights
 from protofed.testing import CHECKS, EMBEDDING, Toy, assert_close, assert_equal
 
 VARIANTS = [

@@ -15,16 +15,12 @@ from protofed.core.algorithm import Algorithm, Leg, Phase
 from protofed.core.client import ClientState, Outcome, run_leg
 from protofed.core.data import LocalData
 from protofed.core.optim import Opt
-from protofed.core.record import Nothing, Record, Tree
+from protofed.core.record import Nothing, Tree, Weights
 from protofed.core.rng import torch_generator
 from protofed.core.task import Group, Task, Turn
 from protofed.models.base import Model
 
 CLASSES, INPUTS, EMBEDDING = 3, 5, 4
-
-
-class Weights(Record):
-    weights: Tree
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from protofed.core.algorithm import methods
 from protofed.core.client import begin, phase_batches
 from protofed.core.data import Batch
 from protofed.core.net import LiveNet
-from protofed.core.record import Replies, Reply
+from protofed.core.record import Replies, Reply, Weights
 from protofed.core.rng import torch_generator
 from protofed.core.task import Turn
 from protofed.ops import tgp_server
-from protofed.ops.sharing import SharedWeights, Weights
+from protofed.ops.sharing import SharedWeights
 from protofed.testing import Toy
 
 WAITS = {"cpu", "numpy", "item", "tolist"}  # methods that wait for the device
