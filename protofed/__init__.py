@@ -3,9 +3,8 @@
 from .api import Client, Result, federate, run
 from .core.algorithm import Algorithm, Leg, Needs, Phase, methods
 from .core.errors import ProtofedError
+from .core.version import VERSION as __version__
 from .models.base import Model
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Algorithm",

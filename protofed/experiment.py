@@ -15,16 +15,16 @@ import torch
 from torch import nn
 
 from . import algorithms as _registers_all_methods  # noqa: F401
-from .client_weights import weights_of_round
 from .config import Config, Train, resolve
 from .core.algorithm import Algorithm, Needs
 from .core.data import ClientData, LocalData
-from .core.errors import ConfigError, EngineError, RunError
+from .core.errors import ConfigError, EngineError
 from .core.optim import Opt
 from .core.rng import numpy_generator
 from .core.task import Group, Task
 from .data import Dataset, Split, load, partition
 from .data.client import Loader
+from .data.describe import one_class_clients
 from .data.federated import SplitData
 from .data.pooled import Pooled
 from .engines import choose
@@ -35,7 +35,9 @@ from .engines.workers import own_cores
 from .metrics.scores import Score, summarise
 from .models.check import check_model
 from .models.groups import assign
+from .runs.about import AboutRun, has_about, write_about
 from .runs.directory import RunDir
+from .runs.outcome import Outcome
 
 DEPLOYED = "deployment"  # as the data of a run whose samples lie with its clients (protofed.deploy)
 log = logging.getLogger("protofed")
@@ -72,7 +74,6 @@ class Experiment:
         records = []
         while self.federation.round < last:
             record = self.federation.play()
-            record |= weights_of_round(self.federation, record["failed"])
             due = record["round"] % system.eval_every == 0 or record["round"] == last
             if due:
                 record |= self._test(run, record["round"])
@@ -238,48 +239,24 @@ def carry_out(
         try:
             if directory:
                 directory.rewind(experiment.federation.round)
+                if not has_about(directory.path):  # a resumed run keeps its own
+                    write_about(directory.path, _about(experiment))
             records = experiment.play(directory, progress)
         finally:
             experiment.federation.engine.close()
         if directory:
-            directory.finish(_summary(experiment, directory))
+            directory.finish(Outcome.read(directory.path).summary())
     return records
 
 
-def _summary(experiment: Experiment, directory: RunDir) -> dict[str, Any]:
-    lines = directory.lines("metrics.jsonl")
-    tested = [line for line in lines if line.get("acc")]
-    if not lines:
-        raise RunError(f"{directory.path} has no metrics")
-    main = experiment.task.algorithm.modes[0]
-    last = tested[-1]["acc"] if tested else {}
-    best = {
-        mode: max(((line["acc"][mode]["mean"], -line["round"]) for line in tested), default=(0.0, 0))
-        for mode in last
-    }
-    return {
-        "method": experiment.task.algorithm.name,
-        "rounds": lines[-1]["round"],
-        "main_mode": main if main in last else next(iter(last), None),
-        "last": last,
-        "best": {mode: {"mean": value, "round": -minus} for mode, (value, minus) in best.items()},
-        "up_params": sum(line["up"]["params"] for line in lines),
-        "down_params": sum(line["down"]["params"] for line in lines),
-        "up_bytes": sum(line["up"]["bytes"] for line in lines),
-        "down_bytes": sum(line["down"]["bytes"] for line in lines),
-        "seconds": sum(line["seconds"] + line.get("eval_seconds", 0.0) for line in lines),
-        "groups": [group.name for group in experiment.task.groups],
-        "one_class": _one_class(experiment) if "gp_local" in last else None,
-    }
-
-
-def _one_class(experiment: Experiment) -> int | None:
-    """Tested clients with training samples of a single class: among their own classes, all guesses are
-    right. None if the labels are not known here, or are of pixels."""
-    if experiment.split is None or experiment.dataset is None or experiment.dataset.dense:
-        return None
-    labels, train = np.asarray(experiment.dataset.y), experiment.split.train
-    return sum(len(np.unique(labels[train[client]])) == 1 for client in experiment.tested())
+def _about(experiment: Experiment) -> AboutRun:
+    """What about.json says. Clients with a single class are counted where they make a prediction trivial:
+    among their own classes all guesses are right."""
+    dataset, split, one_class = experiment.dataset, experiment.split, None
+    trivial = "gp_local" in experiment.task.algorithm.modes
+    if trivial and dataset is not None and split is not None:  # else: the samples lie elsewhere
+        one_class = one_class_clients(dataset, split, experiment.tested())
+    return AboutRun.of_task(experiment.task, one_class)
 
 
 def _maker(shape: Any, num_classes: int) -> Callable[[str], nn.Module]:

@@ -190,5 +190,10 @@ class Algorithm(ABC):
         """Global prototypes as rows [J, D] and their classes [J], if the method has any."""
         return None
 
+    def client_weights(self, state: Any, samples: Mapping[int, int]) -> Mapping[int, float] | None:
+        """Client → weight (sum 1) in the average of the round that led to `state`, if the method makes
+        one. `samples`: training samples of the participants whose uploads were used, at least one."""
+        return None
+
 
 methods: Registry[Algorithm] = Registry("method")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,14 @@ def describe_split(dataset: Dataset, split: Split, most: int = 50) -> SplitSumma
     if split.clients > most:
         lines.append(f"… and {split.clients - most} more clients")
     return SplitSummary(train, test, lines)
+
+
+def one_class_clients(dataset: Dataset, split: Split, clients: Iterable[int]) -> int | None:
+    """How many of these clients train on a single class; None for labels of pixels."""
+    if dataset.dense:
+        return None
+    labels = np.asarray(dataset.y)
+    return sum(len(np.unique(labels[split.train[client]])) == 1 for client in clients)
 
 
 def _headline(dataset: Dataset, split: Split) -> str:

@@ -23,6 +23,8 @@ from .inbox import Inbox, Tally
 from .sampling import Drawn, Rounds, draw
 
 T = TypeVar("T")
+MOST_KEPT = 1000  # participants that a round's record names: records stay small
+DIGITS = 6  # of a client's weight in the record
 
 
 class Federation:
@@ -52,10 +54,13 @@ class Federation:
             self.round,
             self.data.size,
         )
+        asked, late = len(drawn), [one.client for one in drawn if one.late]
         if algorithm.partial == "drop":
             drawn = [d for d in drawn if not d.late]
         for leg in algorithm.legs:
             drawn = self._leg(leg, drawn, tally)
+        seconds = time.perf_counter() - started
+        used = [one.client for one in drawn]
         return {
             "round": self.round,
             "train_loss": tally.loss,
@@ -64,9 +69,20 @@ class Federation:
             "up": _counts(tally.up),
             "down": _counts(tally.down),
             "samples": tally.samples,
-            "seconds": time.perf_counter() - started,
+            "seconds": seconds,
+            **(self._who(used, late) if asked <= MOST_KEPT else {}),
             **self.engine.notes(),
         }
+
+    def _who(self, used: Sequence[int], late: Sequence[int]) -> dict[str, Any]:
+        """Whose uploads were used, who was late, and, if the method tells, what each weighs."""
+        samples = {client: self.data.size(client) for client in used}
+        told = self.task.algorithm.client_weights(self.state, samples) if samples else None
+        found: dict[str, Any] = {"participants": list(used), "late": list(late)}
+        if told is not None:
+            weights = [round(weight, DIGITS) for weight in told.values()]
+            found["average"] = {"clients": list(told), "weights": weights}
+        return found
 
     @is_stage("evaluation")
     def evaluate(self, clients: Sequence[int]) -> list[Score]:

@@ -1,1 +1,10 @@
-"""Run directories: configuration, metrics, checkpoints, summary."""
+"""Run directories: what is in them, and how it is read.
+
+directory.py    the folder of a run: create, open, lock, append, rewind
+checkpoint.py   server and client states
+about.py        about.json: what is known before the first round
+records.py      the record of one round
+outcome.py      what a run reached: the one reader for show, report, studies, status and trackers
+modes.py        titles and meanings of prediction modes
+files.py        files that are whole or not there
+"""

@@ -1,7 +1,8 @@
 """One run on disk.
 
 config.json     the resolved configuration: `protofed run config.json` repeats the run
-metrics.jsonl   one line a round
+about.json      what is known before the first round: names of classes, prediction modes, …: see about.py
+metrics.jsonl   one line a round: see records.py
 clients.jsonl   per-client accuracy, one line a test
 checkpoint/     see checkpoint.py
 summary.json    written at the end
@@ -25,7 +26,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-OF_A_RUN = ("metrics.jsonl", "clients.jsonl", "summary.json")
+OF_A_RUN = ("about.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 OF_OTHERS = ("failed.json", "metrics.csv", "metrics.parquet", "mlflow.json")  # studies and trackers
 
 

@@ -2,7 +2,7 @@
 
     plan        which runs, from methods, a recipe or a grid      plan.py, compare.py, reproduce.py, sweep.py
     runs        carry them out, resume, keep to a budget          runner.py
-    numbers     read what runs reached                            outcome.py
+    numbers     what a cell takes from what runs reached          measures.py, model_measures.py
     table       terminal, Markdown, LaTeX, CSV, JSON              tables.py
 
 A run's directory is named by a hash of its resolved configuration: what is finished is never repeated,

@@ -12,10 +12,10 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..runs.outcome import Outcome
 from .compare import outcomes
 from .costs import COSTS
 from .measures import LOWER_IS_BETTER, client_spread, value_of
-from .outcome import Outcome
 from .plan import Planned
 from .recipe import Column, Order, Recipe
 from .reproduce import CellPlan

@@ -21,7 +21,8 @@ from typing import Any
 from ..config import Config, resolve
 from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
-from .outcome import Outcome
+from ..runs.modes import miou_of, title
+from ..runs.outcome import Outcome
 from .plan import MethodChoice, Planned, check_no_options, common_training, read_method
 from .runner import FAILED, FINISHED, PAUSED, REFUSED, Done
 from .statistics import holm, mean, paired_p, sample_std
@@ -134,7 +135,7 @@ def _furthest(runs: Sequence[Outcome]) -> list[Outcome]:
 
 def outcomes(done: Sequence[Done]) -> list[Outcome]:
     """Runs with at least one test."""
-    found = [Outcome(one.path) for one in done if one.state in (FINISHED, PAUSED)]
+    found = [Outcome.read(one.path) for one in done if one.state in (FINISHED, PAUSED)]
     return [outcome for outcome in found if outcome.tests]
 
 
@@ -146,6 +147,7 @@ def _lines(row: str, runs: Sequence[Outcome]) -> list[Line]:
 def _line(row: str, mode: str, main: bool, runs: Sequence[Outcome]) -> Line:
     last = [run.last(mode) for run in runs]
     best = [run.best(mode) for run in runs]
+    best_rounds = [round for _, round in best if round is not None]
     converged = [run.converged(mode) for run in runs]
     return Line(
         method=row,
@@ -158,8 +160,8 @@ def _line(row: str, mode: str, main: bool, runs: Sequence[Outcome]) -> Line:
         last_std_clients=mean([run.last(mode, "std") for run in runs]),
         last_std_seeds=sample_std(last),
         best=mean([value for value, _ in best]),
-        best_round=mean([round for _, round in best]),
-        best_rounds="–".join(dict.fromkeys(str(end([round for _, round in best])) for end in (min, max))),
+        best_round=mean(best_rounds),
+        best_rounds="–".join(dict.fromkeys(str(end(best_rounds)) for end in (min, max) if best_rounds)),
         best_std_seeds=sample_std([value for value, _ in best]),
         worst_client=mean([run.last(mode, "worst") for run in runs]),
         converged=math.nan if None in converged else mean([c for c in converged if c is not None]),
@@ -224,7 +226,7 @@ ACCURACY = (
 COST = ("method", "rounds", "up a round", "down a round", "MB a run", "seconds a run")
 
 
-def comparison_tables(found: Comparison, title: str, modes: str = "all") -> list[Table]:
+def comparison_tables(found: Comparison, heading: str, modes: str = "all") -> list[Table]:
     """Accuracy and cost. `modes`: "all", "main", or names joined by "+"."""
     lines = [line for line in found.lines if shown(line, modes)]
     firsts = {line.method: i for i, line in reversed(list(enumerate(lines)))}
@@ -238,8 +240,10 @@ def comparison_tables(found: Comparison, title: str, modes: str = "all") -> list
         notes.append("p: Wilcoxon signed-rank over (seed, client) against the first row, Holm-corrected.")
     costs = [_cost(line) for line in found.lines if line.main]
     return [
-        Table(f"{title}: accuracy (%)", ACCURACY, rows, names=2, notes=notes, bold=_best_cells(lines, modes)),
-        Table(f"{title}: cost (parameters, all clients)", COST, costs),
+        Table(
+            f"{heading}: accuracy (%)", ACCURACY, rows, names=2, notes=notes, bold=_best_cells(lines, modes)
+        ),
+        Table(f"{heading}: cost (parameters, all clients)", COST, costs),
     ]
 
 
@@ -248,7 +252,7 @@ def check_modes(modes: str, chosen: Sequence[str]) -> None:
     if modes in ("all", "main"):
         return
     plain = {mode for name in chosen for mode in methods[name]().modes}
-    known = [*plain, *(f"mIoU {mode}" for mode in plain)]
+    known = [*plain, *map(miou_of, plain)]
     for mode in modes.split("+"):
         if mode not in known:
             raise ConfigError(f"--modes: {unknown('prediction mode', mode, plain)}")
@@ -261,10 +265,10 @@ def shown(line: Line, modes: str) -> bool:
 def _accuracy(line: Line, first: bool) -> list[str]:
     return [
         line.method if first else "",
-        line.mode,
+        title(line.mode),
         with_spread(line.last, line.last_std_clients),
         number(line.last_std_seeds),
-        f"{with_spread(line.best, line.best_std_seeds)} ({line.best_rounds})",
+        with_spread(line.best, line.best_std_seeds) + (f" ({line.best_rounds})" if line.best_rounds else ""),
         number(line.worst_client),
         number(line.converged, 0),
         "" if math.isnan(line.gap) else number(line.gap, sign=True),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
+from ..runs.outcome import Outcome
 from .model_measures import MODEL_MEASURES, measured
-from .outcome import Outcome
 from .recipe import About, Column
 
 ACCURACIES = ("last", "best", "smoothed")
@@ -26,7 +25,7 @@ def value_of(
     if column.round is not None:
         if run.rounds < column.round:
             return math.nan
-        run = replace(run, until=column.round)
+        run = run.until(column.round)
     if measure in MODEL_MEASURES:
         return measured(run.path, run.rounds, measure, *beside)
     if measure in LOSSES:
@@ -47,7 +46,7 @@ def client_spread(run: Outcome, mode: str, about: About, column: Column) -> floa
     if measure not in ACCURACIES:
         return math.nan
     if column.round is not None:
-        run = replace(run, until=column.round)
+        run = run.until(column.round)
     if measure == "best":
         return run.at(run.best(mode, about.accuracy)[1], mode, "std")
     return run.last(mode, "std")

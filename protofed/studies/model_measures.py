@@ -10,6 +10,7 @@ with the MMD of a baseline (ProtoMargin, Eq. 16 and 17). MMD is taken over the l
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,12 +24,14 @@ from ..analysis.run_metrics import (
     mean_mmd,
     prototype_distance,
 )
-from ..client_weights import participants
+from ..engines.federation import MOST_KEPT
 from ..experiment import Experiment
 from ..metrics.analysis import ffd
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_json
+from ..runs.outcome import Outcome
 
+log = logging.getLogger("protofed")
 ALONE: dict[str, Callable[[Experiment], float]] = {
     "proto_distance": prototype_distance,
     "amm": aggregate_mean_margin,
@@ -55,7 +58,7 @@ def measured(path: Path, round: int, measure: str, reference: Path | None, basel
     known = _read(path)
     name = _name(measure, reference)
     if name not in known.get(str(round), {}):
-        if not _ready(measure, reference) or RunDir.open(path).lines("metrics.jsonl")[-1]["round"] != round:
+        if not _ready(measure, reference) or Outcome.read(path).rounds != round:
             return math.nan
         run = _open(path)
         try:
@@ -71,17 +74,30 @@ def keep(run: Experiment, path: Path, measure: str, reference: Path | None) -> N
     """Take a measure of a run as it stands and write it down; none while its reference is unfinished."""
     if not _ready(measure, reference):
         return
+    value = ALONE[measure](run) if measure in ALONE else _mmd(run, path, reference)
+    if value is None:
+        return
     known, round = _read(path), str(run.federation.round)
-    value = ALONE[measure](run) if measure in ALONE else _mmd(run, reference)
     at_round = {**known.get(round, {}), _name(measure, reference): value}
     write_json(path / "measures.json", {**known, round: at_round})
 
 
-def _mmd(run: Experiment, reference: Path | None) -> float:
+def _mmd(run: Experiment, path: Path, reference: Path | None) -> float | None:
+    """None, with a warning, if the round did not keep who took part."""
     assert reference is not None
+    participants = Outcome.read(path).participants(run.federation.round)
+    if participants is None:
+        log.warning(
+            "%s: no MMD: round %d does not tell who took part (an earlier version played it, or they were "
+            "more than %d); run it anew",
+            path,
+            run.federation.round,
+            MOST_KEPT,
+        )
+        return None
     central = _open(reference)
     try:
-        return mean_mmd(run, central, participants(run.federation))
+        return mean_mmd(run, central, participants)
     finally:
         central.federation.engine.close()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..config import resolve
 from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
+from ..runs.modes import plain
 
 if TYPE_CHECKING:
     from .recipe import Recipe
@@ -47,7 +48,7 @@ def _check_rows(recipe: Recipe, where: str) -> None:
         if row.method not in methods:
             raise ConfigError(f"{where}: row {row.name}: {unknown('method', row.method, methods)}")
         modes = methods[row.method]().modes
-        if row.mode and row.mode.removeprefix("mIoU ") not in modes:
+        if row.mode and plain(row.mode) not in modes:
             raise ConfigError(f"{where}: row {row.name}: {unknown('prediction mode', row.mode, modes)}")
 
 

@@ -1,0 +1,85 @@
+"""What is known of a run before its first round, in about.json: written once, kept when a run is resumed.
+
+Readers take names of classes and prediction modes from here, so that a run can be shown where its method
+or its data is not at hand. A run of an earlier version has no such file: its modes are then asked of the
+method, if that can be made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..config import resolve
+from ..core.errors import ConfigError, RunError
+from ..core.task import Task
+from ..core.version import VERSION
+from .files import read_json, write_json
+
+FORMAT = 1
+FILE = "about.json"
+
+
+@dataclass(frozen=True)
+class AboutRun:
+    """Names and numbers that stay the same during a run."""
+
+    modes: tuple[str, ...] = ()  # prediction modes of the method, the one that its paper reports first
+    classes: tuple[str, ...] = ()  # names of the classes
+    groups: tuple[str, ...] = ()  # names of the models, one for each group of clients
+    clients: int | None = None
+    one_class: int | None = None  # tested clients whose training samples are of a single class
+    version: str = ""  # of protofed
+    fingerprints: Mapping[str, str] = field(default_factory=dict)  # of files that the run depends on
+
+    @classmethod
+    def of_task(cls, task: Task, one_class: int | None = None) -> AboutRun:
+        """Of a run that starts now."""
+        return cls(
+            modes=tuple(task.algorithm.modes),
+            classes=tuple(task.class_names),
+            groups=tuple(group.name for group in task.groups),
+            clients=task.clients,
+            one_class=one_class,
+            version=VERSION,
+        )
+
+
+def has_about(directory: Path) -> bool:
+    """Whether about.json is there."""
+    return (directory / FILE).exists()
+
+
+def write_about(directory: Path, about: AboutRun) -> None:
+    """Write about.json into a run directory."""
+    write_json(directory / FILE, {"format": FORMAT, **dataclasses.asdict(about)})
+
+
+def read_about(directory: Path, config: Mapping[str, Any]) -> AboutRun:
+    """Of a run directory; of one without about.json only the modes, if the method can be made."""
+    path = directory / FILE
+    if not has_about(directory):
+        return AboutRun(modes=_modes(config))
+    found = read_json(path)
+    try:
+        return AboutRun(
+            modes=tuple(map(str, found["modes"])),
+            classes=tuple(map(str, found["classes"])),
+            groups=tuple(map(str, found["groups"])),
+            clients=found["clients"],
+            one_class=found["one_class"],
+            version=str(found["version"]),
+            fingerprints=dict(found["fingerprints"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{path} is damaged; remove it, and the run can be read without") from error
+
+
+def _modes(config: Mapping[str, Any]) -> tuple[str, ...]:
+    try:
+        return tuple(resolve(config).make_method().modes)
+    except ConfigError:  # a method that is not installed here
+        return ()

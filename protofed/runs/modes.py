@@ -1,0 +1,75 @@
+"""Prediction modes: their names, titles, and what each means.
+
+A mode is a key such as "clf" or "gp_local", as a method's `predict` names it. The mIoU of segmentation is a
+further mode beside each: "miou_clf", shown as "mIoU clf".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+DENSE = "miou_"
+
+
+class Meaning(NamedTuple):
+    """A few words for a table, a line for a page."""
+
+    short: str
+    line: str
+
+
+MODES = {
+    "clf": Meaning("classifier", "the client's classifier decides among all classes"),
+    "gp_all": Meaning(
+        "nearest global prototype", "the class of the nearest global prototype, among all classes"
+    ),
+    "gp_local": Meaning(
+        "nearest global prototype among own classes",
+        "the class of the nearest global prototype, among the classes of the client's training data",
+    ),
+    "lp": Meaning(
+        "nearest own prototype", "the class of the nearest prototype of the client's own training data"
+    ),
+    "global": Meaning(
+        "shared classifier", "the classifier of the shared model, not of the client's personal one"
+    ),
+    "own": Meaning("own head", "the classifier with the head that the client trained itself"),
+    "clf_local": Meaning(
+        "classifier among own classes",
+        "the classifier decides among the classes of the client's training data",
+    ),
+}
+
+
+def miou_of(mode: str) -> str:
+    """The key of a mode's mIoU: clf → miou_clf."""
+    return DENSE + mode
+
+
+def plain(mode: str) -> str:
+    """The mode itself, of its mIoU too: clf → clf, miou_clf → clf."""
+    return mode.removeprefix(DENSE)
+
+
+def title(mode: str) -> str:
+    """A mode as tables show it: clf → clf, miou_clf → mIoU clf."""
+    return f"mIoU {plain(mode)}" if mode.startswith(DENSE) else mode
+
+
+def titled(mode: str) -> str:
+    """With its meaning in a few words, where it is known: clf → clf (classifier)."""
+    return f"{mode} ({MODES[mode].short})" if mode in MODES else title(mode)
+
+
+def explain(modes: Iterable[str]) -> dict[str, str]:
+    """Mode → one line, for these modes."""
+    return {mode: _line(mode) for mode in modes}
+
+
+def _line(mode: str) -> str:
+    if mode.startswith(DENSE):
+        base = plain(mode)
+        meaning = MODES[base].line if base in MODES else base
+        return f"mean intersection over union on the pixels of all clients; {meaning}"
+    return MODES[mode].line if mode in MODES else f"scores that the method names {mode}"

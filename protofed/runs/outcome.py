@@ -1,0 +1,249 @@
+"""What a run reached, finished or as far as it came: the one reader of the records of rounds.
+
+Accuracies are in percent. What was not measured is NaN here and null in files: it is never the best, and
+means over rounds leave it out. The mIoU of segmentation is a further mode (see modes.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..core.errors import RunError
+from ..metrics.analysis import rounds_to_converge
+from .about import AboutRun, read_about
+from .directory import RunDir
+from .records import Record, Scores, in_order, number_in, scores_of
+
+SMOOTHED = 0.1  # share of the rounds over which "smoothed" averages
+WAYS = ("up", "down")
+
+
+class Tested(NamedTuple):
+    """The test of a round."""
+
+    round: int
+    scores: Scores
+    clients: int  # that were tested
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Numbers of one run, from the records of its rounds."""
+
+    lines: Sequence[Record]
+    config: dict[str, Any] = field(default_factory=dict)
+    about: AboutRun = field(default_factory=AboutRun)
+    directory: RunDir | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> Outcome:
+        """Of a run directory."""
+        directory = RunDir.open(path)
+        config = directory.config
+        return cls(directory.lines("metrics.jsonl"), config, read_about(path, config), directory)
+
+    def until(self, round: int) -> Outcome:
+        """The run as it stood after a round."""
+        return replace(self, lines=[line for line in self.lines if line["round"] <= round])
+
+    # the run
+
+    @property
+    def path(self) -> Path:
+        """The run directory."""
+        if self.directory is None:
+            raise RunError("this run has no directory")
+        return self.directory.path
+
+    @property
+    def title(self) -> str:
+        """The settings that tell runs apart, in one line."""
+        config = self.config
+        return (
+            f"{config['method']} ({config['preset']}) on {config['data']}, {config['partition']}, "
+            f"{config['models']}, seed {config['seed']}"
+        )
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return self.directory is not None and self.directory.summary is not None
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return int(self.config["seed"])
+
+    @property
+    def rounds(self) -> int:
+        """Rounds done."""
+        return int(self.lines[-1]["round"]) if self.lines else 0
+
+    @property
+    def planned_rounds(self) -> int:
+        """Rounds that the configuration asks for."""
+        return int(self.config["rounds"]["rounds"])
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Empty for a run of an earlier version."""
+        return self.about.classes
+
+    def column(self, *keys: str, missing: float = math.nan) -> list[float]:
+        """One number of every round: column("train_loss"), column("up", "bytes")."""
+        return [number_in(line, keys, missing) for line in self.lines]
+
+    # accuracy
+
+    @cached_property
+    def tests(self) -> list[Tested]:
+        """The rounds that were tested."""
+        found = [(line, scores_of(line)) for line in self.lines]
+        return [Tested(line["round"], one, line.get("tested_clients", 0)) for line, one in found if one]
+
+    @cached_property
+    def modes(self) -> list[str]:
+        """The prediction modes of the last test, the one that the method's paper reports first."""
+        return in_order(self.tests[-1].scores if self.tests else {}, self.about.modes)
+
+    @property
+    def main(self) -> str | None:
+        """The mode that the method's paper reports; None without a test."""
+        return self.modes[0] if self.modes else None
+
+    def last(self, mode: str, stat: str = "mean") -> float:
+        """The value in the last test."""
+        return _value(self.tests[-1], mode, stat) if self.tests else math.nan
+
+    def best(self, mode: str, stat: str = "mean") -> tuple[float, int | None]:
+        """The highest value and its round (the first, if several)."""
+        values = self._measured(mode, stat)
+        value, minus = max(((v, -round) for round, v in values.items()), default=(math.nan, None))
+        return value, None if minus is None else -minus
+
+    def at(self, round: int | None, mode: str, stat: str = "mean") -> float:
+        """The value in the test of a round."""
+        return math.nan if round is None else self._measured(mode, stat).get(round, math.nan)
+
+    def curve(self, mode: str, stat: str = "mean") -> list[float]:
+        """The values of all tests."""
+        return [_value(test, mode, stat) for test in self.tests]
+
+    def smoothed(self, mode: str, stat: str = "mean") -> float:
+        """Mean over the tests of the last rounds: a tenth of all that are planned."""
+        return _mean([v for round, v in self._measured(mode, stat).items() if round > self._tail])
+
+    def smoothed_line(self, name: str) -> float:
+        """The same of a number that stands in the rounds' records, such as train_loss."""
+        pairs = zip(self.lines, self.column(name))
+        return _mean([v for line, v in pairs if line["round"] > self._tail and not math.isnan(v)])
+
+    @property
+    def last_loss(self) -> float:
+        """Training loss of the last round."""
+        return self.column("train_loss")[-1] if self.lines else math.nan
+
+    @property
+    def _tail(self) -> float:
+        return self.rounds - max(1, round(SMOOTHED * self.planned_rounds))
+
+    def converged(self, mode: str) -> int | None:
+        """The round from which the moving average over five tests stays near its maximum."""
+        values = self._measured(mode, "mean")
+        found = rounds_to_converge(list(values.values()))
+        return list(values)[found - 1] if found else None
+
+    def _measured(self, mode: str, stat: str) -> dict[int, float]:
+        """Round → value, of the tests that have one."""
+        values = {test.round: _value(test, mode, stat) for test in self.tests}
+        return {round: value for round, value in values.items() if not math.isnan(value)}
+
+    # clients
+
+    def client_test(self, round: int | None = None) -> Record | None:
+        """The line of clients.jsonl of the last test, or of that of a round."""
+        lines = self.directory.lines("clients.jsonl") if self.directory else []
+        chosen = [one for one in lines if one["round"] <= self.rounds and round in (None, one["round"])]
+        return chosen[-1] if chosen else None
+
+    def clients(self, mode: str, round: int | None = None) -> dict[int, float]:
+        """Accuracy of each tested client, in the last test or that of a round."""
+        line = self.client_test(round)
+        if line is None or mode not in line["acc"]:
+            return {}
+        pairs = zip(line["clients"], line["acc"][mode])
+        return {int(client): float(value) for client, value in pairs if value is not None}
+
+    def participants(self, round: int) -> list[int] | None:
+        """Clients whose uploads were used in a round; None if the round did not keep them: it had more
+        than a record names, or an earlier version played it."""
+        line = next((one for one in self.lines if one["round"] == round), {})
+        return line.get("participants")
+
+    @property
+    def averages(self) -> dict[int, Record]:
+        """Round → clients and their weights in the average, where the method tells them."""
+        told = {line["round"]: line.get("average") or {} for line in self.lines}
+        return {round: average for round, average in told.items() if average.get("weights")}
+
+    @property
+    def failures(self) -> dict[int, dict[str, str]]:
+        """Round → client → reason, of the rounds in which some client failed."""
+        return {line["round"]: line["failed"] for line in self.lines if line.get("failed")}
+
+    # cost
+
+    def total(self, *keys: str) -> float:
+        """Sum of a number over all rounds: total("up", "params")."""
+        return sum(self.column(*keys, missing=0))
+
+    def per_round(self, way: str) -> float:
+        """Parameters that went "up" or "down" in a round, on average."""
+        return _mean(self.column(way, "params", missing=0))
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of parameters in both directions, in all rounds."""
+        return int(sum(self.total(way, "bytes") for way in WAYS))
+
+    @property
+    def bytes_until(self) -> dict[int, int]:
+        """Round → bytes in both directions up to and with it."""
+        both = zip(*(self.column(way, "bytes", missing=0) for way in WAYS))
+        return dict(zip((line["round"] for line in self.lines), accumulate(int(sum(pair)) for pair in both)))
+
+    @property
+    def seconds(self) -> float:
+        """Time of all rounds, with their tests."""
+        return float(self.total("seconds") + self.total("eval_seconds"))
+
+    def summary(self) -> dict[str, Any]:
+        """What summary.json says of a finished run."""
+        if not self.lines:
+            raise RunError(f"{self.path} has no metrics")
+        best = {mode: self.best(mode) for mode in self.modes}
+        return {
+            "method": self.config["method"],
+            "rounds": self.rounds,
+            "main_mode": self.main,
+            "last": self.tests[-1].scores if self.tests else {},
+            "best": {mode: {"mean": value, "round": round} for mode, (value, round) in best.items()},
+            **{f"{way}_{kind}": self.total(way, kind) for kind in ("params", "bytes") for way in WAYS},
+            "seconds": self.seconds,
+            "groups": list(self.about.groups),
+            "one_class": self.about.one_class,
+        }
+
+
+def _value(test: Tested, mode: str, stat: str) -> float:
+    return test.scores.get(mode, {}).get(stat, math.nan)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else math.nan

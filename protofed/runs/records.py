@@ -1,0 +1,51 @@
+"""The record of one round, a line of metrics.jsonl: its scores, and its other numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .modes import miou_of
+
+STATS = ("mean", "std", "worst", "worst10", "pooled")
+Record = Mapping[str, Any]
+Scores = dict[str, dict[str, float]]  # mode → statistic over the clients → value
+
+
+def scores_of(record: Record) -> Scores:
+    """Accuracies and mIoU of a round's test, all statistics; empty if there was none."""
+    if not record.get("acc"):
+        return {}
+    dense = {miou_of(mode): {"mean": v, "pooled": v} for mode, v in (record.get("miou") or {}).items()}
+    return {
+        mode: {stat: number_in(values, [stat]) for stat in STATS}
+        for mode, values in {**record["acc"], **dense}.items()
+    }
+
+
+def headline(record: Record, modes: Sequence[str]) -> str:
+    """A round's accuracy in the main mode, for a line of progress; empty without a test.
+
+    >>> headline({"round": 1, "acc": {"clf": {"mean": 50.0}}}, ["gp_all", "clf"])
+    'clf 50.00 %'
+    """
+    scores = scores_of(record)
+    return f"{(mode := in_order(scores, modes)[0])} {scores[mode]['mean']:.2f} %" if scores else ""
+
+
+def in_order(found: Mapping[str, Any], modes: Sequence[str]) -> list[str]:
+    """The modes that were found, in a method's order; others after them."""
+    return sorted(found, key=lambda mode: modes.index(mode) if mode in modes else len(modes))
+
+
+def number_in(record: Any, keys: Sequence[str], missing: float = math.nan) -> float:
+    """The number under these keys as it is; `missing` for none, null, NaN and infinities.
+
+    >>> number_in({"up": {"bytes": 40}}, ["up", "bytes"]), number_in({"up": None}, ["up", "bytes"])
+    (40, nan)
+    """
+    for key in keys:
+        record = record.get(key) if isinstance(record, Mapping) else None
+    known = isinstance(record, int | float) and math.isfinite(record)
+    return record if known else missing
