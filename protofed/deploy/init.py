@@ -4,21 +4,20 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from datetime import date
 from pathlib import Path
+
+import tomlkit
 
 from .. import __version__
 from ..core.errors import ConfigError
 from ..runs.files import write_atomic
 from .certificates import read_certificate, renew_server, write_authority, write_key_pair
 from .settings import check_name, read_server
-from .templates import APP, CLIENT, RECIPE, SERVER, UNIT_CLIENT, UNIT_SERVER
+from .templates import APP, CLIENT, RECIPE, SERVER, UNIT_CLIENT, UNIT_SERVER, filled
 from .templates_readme import INSECURE, README, SECURE
-
-LISTED = re.compile(r"^clients\s*=\s*\[[^\]\n]*\]", re.MULTILINE)
 
 
 def init(folder: Path, clients: list[str], host: str, port: int, recipe: Path | None, insecure: bool) -> None:
@@ -45,13 +44,11 @@ def add(folder: Path, name: str) -> None:
     if name in settings.clients or (folder / "clients" / name).exists():
         raise ConfigError(f"{folder} has a client {name} already; choose another name")
     path = settings.home / "server.toml"
-    listed = ", ".join(f'"{one}"' for one in [*settings.clients, name])
-    text, found = LISTED.subn(f"clients = [{listed}]", path.read_text(), count=1)
-    if not found:
-        raise ConfigError(f"{path}: write `clients = [...]` in one line, so that {name} can be added")
+    document = tomlkit.parse(path.read_text())
+    document["clients"].append(name)
     address = f"{settings.host}:{settings.port}"
     _write_client(folder / "clients" / name, name, folder / "server", address, settings.insecure)
-    write_atomic(path, text.encode())
+    write_atomic(path, tomlkit.dumps(document).encode())
 
 
 def renew(folder: Path) -> date:
@@ -75,10 +72,9 @@ def _readme(folder: Path, clients: list[str], host: str, port: int, insecure: bo
 def _write_server(
     server: Path, clients: list[str], host: str, port: int, recipe: Path | None, insecure: bool
 ) -> None:
-    names = ", ".join(f'"{name}"' for name in clients)
-    values = {"host": host, "port": port, "clients": names, "insecure": str(insecure).lower()}
-    values["listen"] = "127.0.0.1" if host in ("127.0.0.1", "localhost") else "0.0.0.0"
-    (server / "server.toml").write_text(SERVER.format(**values))
+    listen = "127.0.0.1" if host in ("127.0.0.1", "localhost") else "0.0.0.0"
+    values = {"host": host, "listen": listen, "port": port, "clients": clients, "insecure": insecure}
+    (server / "server.toml").write_text(filled(SERVER, values))
     if recipe is None:
         (server / "recipe.toml").write_text(RECIPE)
     else:
@@ -93,8 +89,8 @@ def _write_server(
 
 def _write_client(folder: Path, name: str, server: Path, address: str, insecure: bool) -> None:
     folder.mkdir(parents=True)
-    values = {"name": name, "address": address, "insecure": str(insecure).lower()}
-    (folder / "client.toml").write_text(CLIENT.format(**values))
+    values = {"name": name, "server": address, "insecure": insecure}
+    (folder / "client.toml").write_text(filled(CLIENT, values))
     if insecure:
         return
     shutil.copy(server / "certificates" / "ca.crt", folder / "ca.crt")

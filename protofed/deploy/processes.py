@@ -13,6 +13,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import tomlkit
+
 from ..core.errors import EngineError
 
 QUIET = {
@@ -118,8 +120,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def node_config(values: Mapping[str, str]) -> str:
-    return " ".join(f'{key}="{value}"' for key, value in values.items())
+def flower_values(values: Mapping[str, str | int]) -> str:
+    """As Flower's --node-config and --run-config want them: TOML in one line."""
+    return " ".join(f"{key}={tomlkit.item(value).as_string()}" for key, value in values.items())
 
 
 def _end_with_parent() -> None:

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import tomlkit
+
 from ..core.errors import ConfigError, EngineError, RunError
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_atomic, write_json
 from .certificates import days_left
-from .processes import Program, call, free_port, listens, node_config, wait_for_port
+from .processes import Program, call, flower_values, free_port, listens, wait_for_port
 from .settings import ClientSettings, ServerSettings, read_client, read_server
 from .status import alive, read_status
 
@@ -128,7 +130,7 @@ def _superlink(settings: ServerSettings, home: Path) -> list[str]:
 
 def _supernode(settings: ClientSettings) -> list[str]:
     command = ["flower-supernode", "--superlink", settings.server, "--port", str(free_port())]
-    command += ["--node-config", node_config({"site": str(settings.home / "client.toml")})]
+    command += ["--node-config", flower_values({"site": str(settings.home / "client.toml")})]
     if settings.insecure:
         return [*command, "--insecure"]
     command += ["--root-certificates", str(_file(settings.home / "ca.crt"))]
@@ -143,13 +145,13 @@ def _file(path: Path) -> Path:
 
 def _write_connection(settings: ServerSettings, home: Path) -> None:
     home.mkdir(parents=True, exist_ok=True)
-    lines = ["[superlink]", f'default = "{CONNECTION}"', "", f"[superlink.{CONNECTION}]"]
-    lines.append(f'address = "127.0.0.1:{settings.port}"')
+    connection: dict[str, Any] = {"address": f"127.0.0.1:{settings.port}"}
     if settings.insecure:
-        lines.append("insecure = true")
+        connection["insecure"] = True
     else:
-        lines.append(f'root-certificates = "{_file(settings.home / "certificates" / "ca.crt")}"')
-    write_atomic(home / "config.toml", ("\n".join(lines) + "\n").encode())
+        connection["root-certificates"] = str(_file(settings.home / "certificates" / "ca.crt"))
+    written = tomlkit.dumps({"superlink": {"default": CONNECTION, CONNECTION: connection}})
+    write_atomic(home / "config.toml", written.encode())
 
 
 def _check_certificate(settings: ServerSettings, say: Say) -> None:
@@ -189,8 +191,9 @@ def _register(settings: ServerSettings, home: Path) -> None:
 def _submit(settings: ServerSettings, home: Path, out: Path, measure: str) -> None:
     _note_traffic(out, {})
     (out / "status.json").unlink(missing_ok=True)
-    values = node_config({"server": str(settings.home), "run": str(out), "measure": measure})
-    values += f" owner={os.getpid()}"
+    values = flower_values(
+        {"server": str(settings.home), "run": str(out), "measure": measure, "owner": os.getpid()}
+    )
     call(["flwr", "run", str(settings.home / "app"), CONNECTION, "--run-config", values], home)
 
 

@@ -1,16 +1,22 @@
-"""The files that `protofed deploy init` writes; its README is in templates_readme.py."""
+"""The files that `protofed deploy init` writes; its README is in templates_readme.py.
+
+server.toml and client.toml are examples as they stand: `filled` puts a federation's own values in."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import tomlkit
+
 SERVER = """\
 # The server of this federation. Start it with: protofed server server --out runs/first
-host = "{host}"        # how clients reach it; the certificate is made for this name
-listen = "{listen}"   # filter /v1/control and /v1/runtime before you open this port (see README.md)
-port = {port}
-clients = [{clients}]  # who may take part; their order gives their numbers
+host = "127.0.0.1"      # how clients reach it; the certificate is made for this name
+listen = "127.0.0.1"   # filter /v1/control and /v1/runtime before you open this port (see README.md)
+port = 9443
+clients = []  # who may take part; their order gives their numbers
 # classes = ["cat", "dog"]  # the common class names; default: all that the clients bring, sorted
 recipe = "recipe.toml"
-insecure = {insecure}
+insecure = false
 join_timeout = 600     # seconds to wait for the clients before the first round
 """
 
@@ -32,9 +38,9 @@ upload = "full"        # or fp16, int8
 """
 
 CLIENT = """\
-# One client of the federation. Start it with: protofed client {name}
-name = "{name}"
-server = "{address}"
+# One client of the federation. Start it with `protofed client` and the name of this directory.
+name = ""
+server = "127.0.0.1:9443"
 model = "small_cnn"    # `protofed list models`, or module:my_net.py:Net
 data = "digits"        # `protofed list data`, or npz:my_data.npz
 # classes = ["cat", "dog"]  # names by this client's own numbering; default: as the data says
@@ -42,7 +48,7 @@ data = "digits"        # `protofed list data`, or npz:my_data.npz
 # partition = "iid"    # to try things out: one part of a common data set
 # parts = 3
 # part = 0
-insecure = {insecure}
+insecure = false
 """
 
 APP = {
@@ -107,3 +113,10 @@ RestartPreventExitStatus=2
 [Install]
 WantedBy=multi-user.target
 """
+
+
+def filled(text: str, values: dict[str, Any]) -> str:
+    """A settings file with these values in it; comments and order stay."""
+    document = tomlkit.parse(text)
+    document.update(values)
+    return tomlkit.dumps(document)

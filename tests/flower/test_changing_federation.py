@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import tomllib
 
 import pytest
 from cryptography import x509
@@ -18,6 +19,7 @@ from protofed.deploy.agreement import Agreement, agree
 from protofed.deploy.certificates import days_left, read_certificate, write_key_pair
 from protofed.deploy.client_app import answer
 from protofed.deploy.init import init
+from protofed.deploy.processes import flower_values
 from protofed.deploy.roster import Roster
 from protofed.deploy.settings import read_client, read_server
 from protofed.flower.packet import Packet
@@ -46,12 +48,25 @@ def test_add_a_client(folder, capsys):
     assert "has a client c already" in capsys.readouterr().err
 
 
-def test_add_where_the_list_cannot_be_edited(folder, capsys):
+def test_add_leaves_what_people_wrote(folder):
     path = folder / "server" / "server.toml"
-    path.write_text(path.read_text().replace('["a", "b"]', '[\n  "a",\n  "b",\n]'))
-    assert main(["deploy", "add", str(folder), "c"]) == 2
-    assert "in one line" in capsys.readouterr().err
-    assert not (folder / "clients" / "c").exists()
+    path.write_text(path.read_text().replace('["a", "b"]', '[\n  "a",  # the first\n  "b",\n]'))
+    assert main(["deploy", "add", str(folder), "c"]) == 0
+    assert read_server(folder / "server").clients == ["a", "b", "c"]
+    assert '  "a",  # the first\n' in path.read_text()
+    assert "how clients reach it" in path.read_text()
+
+
+def test_values_for_flower_are_read_back_as_they_were(tmp_path):
+    values = {"run": f'{tmp_path}/a "b" c\\d', "owner": 7}
+    assert tomllib.loads(flower_values(values).replace(" owner", "\nowner")) == values
+
+
+def test_flower_is_told_where_its_link_is(folder):
+    serve._write_connection(read_server(folder / "server"), folder / "home")
+    written = tomllib.loads((folder / "home" / "config.toml").read_text())["superlink"]
+    certificate = folder / "server" / "certificates" / "ca.crt"
+    assert written[written["default"]] == {"address": "127.0.0.1:9443", "root-certificates": str(certificate)}
 
 
 def registered(folder):
