@@ -215,7 +215,9 @@ def _public(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, Function | 
     for node in tree.body:
         if isinstance(node, Function | ast.ClassDef) and not node.name.startswith("_"):
             yield None, node
-            for inner in node.body if isinstance(node, ast.ClassDef) else ():
+            if not isinstance(node, ast.ClassDef):
+                continue
+            for inner in node.body:
                 if isinstance(inner, Function) and not inner.name.startswith("_") and not _setter(inner):
                     yield node, inner
 
@@ -248,8 +250,9 @@ def _code_lines(source: Source) -> list[tuple[int, str]]:
     """(number, text) of the lines that say something."""
     passed: set[int] = set()
     for node in ast.walk(source.tree):
-        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if text or isinstance(node, ast.Import | ast.ImportFrom):
+        if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant):
+            continue
+        if isinstance(node, ast.Expr | ast.Import | ast.ImportFrom):
             passed.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     lines = (
         (number, " ".join(line.split())) for number, line in enumerate(source.text.splitlines(), start=1)

@@ -30,7 +30,6 @@ def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     """The command named by `argv` and its parsed arguments; unknown options name their nearest match."""
     from . import (
         advise,
-        bench,
         compare,
         deploy,
         export,
@@ -61,7 +60,6 @@ def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         watch,
         listing,
         partition,
-        bench,
         profile,
         advise,
         onboard,

@@ -1,6 +1,6 @@
 """Which engine suits a run, when the user does not say.
 
-The rule, from measurements with `protofed bench` (docs/speed.md):
+The rule, from measurements with `python -m benchmarks` (docs/speed.md):
 
 - Worker processes pay off once a round is worth more than feeding them; the work of a round is taken
   as samples × epochs × parameters.

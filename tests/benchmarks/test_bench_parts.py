@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from protofed.bench import aggregation, machine, scale, server_step
-from protofed.bench.goals import judged
-from protofed.bench.loops import Bare, ByHand, Naive
-from protofed.bench.machine import Peak, interleaved
-from protofed.bench.peer_client import loss, prototype_sums, train, w1
-from protofed.bench.peers import PEERS, Peer, present
-from protofed.bench.tables import BEGIN, END, markdown, tables, write_markdown
+from benchmarks import aggregation, machine, scale, server_step
+from benchmarks.goals import judged
+from benchmarks.loops import Bare, ByHand, Naive
+from benchmarks.machine import Peak, interleaved
+from benchmarks.peer_client import loss, prototype_sums, train, w1
+from benchmarks.peers import PEERS, Peer, present
+from benchmarks.tables import BEGIN, END, markdown, tables, write_markdown
 from protofed.core.rng import torch_generator
 from protofed.ops import tgp_server
 
@@ -42,7 +42,7 @@ def results() -> dict:
     rows[0] |= {"test_seconds": 0.01, "fastest_test_seconds": 0.02, "test_share": 0.1}
     rows[0] |= {"fastest_seconds": 0.08, "fastest_ratios": dict.fromkeys(rates, 4.0)}
     workload = {"workload": "w1", "title": "t", "data": "d", "repeats": 1, "samples": 10, "rows": rows}
-    return {"machine": MACHINE, "commands": ["protofed bench w1"], "workloads": [workload]}
+    return {"machine": MACHINE, "commands": ["python -m benchmarks w1"], "workloads": [workload]}
 
 
 def test_goals_are_judged_from_ratios() -> None:

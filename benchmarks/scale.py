@@ -7,7 +7,6 @@ in a process of its own, so that its peak memory is its own.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -19,15 +18,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..algorithms.fedproto import FedProto
-from ..core.data import LocalData
-from ..core.task import Group, Task
-from ..engines.cohort import Cohort
-from ..engines.federation import Federation
-from ..engines.sampling import Rounds
-from ..engines.store import Store
-from ..models.base import Model
-from .machine import memory_mb
+from protofed.algorithms.fedproto import FedProto
+from protofed.core.data import LocalData
+from protofed.core.task import Group, Task
+from protofed.engines.cohort import Cohort
+from protofed.engines.federation import Federation
+from protofed.engines.sampling import Rounds
+from protofed.engines.store import Store
+from protofed.models.base import Model
+
+from .machine import child_environment, memory_mb
 
 PARTICIPANTS = (10, 100, 1_000, 10_000)
 REGISTERED = (1_000, 10_000, 100_000, 1_000_000)
@@ -109,14 +109,14 @@ def point(clients: int, sampled: int, rounds: int) -> dict[str, Any]:
 
 
 def _apart(clients: int, sampled: int, rounds: int) -> dict[str, Any]:
-    code = "import json, sys; from protofed.bench.scale import point; "
+    code = "import json, sys; from benchmarks.scale import point; "
     code += "sys.stdout.write(json.dumps(point(*map(int, sys.argv[1:]))))"
     done = subprocess.run(
         [sys.executable, "-c", code, str(clients), str(sampled), str(rounds)],
         check=True,
         capture_output=True,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env=child_environment(),
     )
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 
-from ..engines.sampling import draw
-from ..engines.workers import own_cores
-from ..experiment import Experiment, build
+from protofed.engines.sampling import draw
+from protofed.engines.workers import own_cores
+from protofed.experiment import Experiment, build
+
 from .loops import Bare, ByHand, Loop, Naive
 from .machine import Peak, memory_mb
 from .peers import Peer

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ..engines.workers import own_cores
+from protofed.engines.workers import own_cores
 
 STEPS = """
 import sys, time, torch
@@ -60,6 +60,13 @@ def _steps(processes: int, seconds: float) -> int:
     command = [sys.executable, "-c", STEPS, str(seconds)]
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
     return sum(int(process.communicate()[0]) for process in started)
+
+
+def child_environment() -> dict[str, str]:
+    """Of a process that imports these benchmarks, wherever it starts, and computes with one thread."""
+    root = str(Path(__file__).parents[1])
+    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
 def interleaved(work: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 from torch.utils.data import DataLoader, TensorDataset
 
-from ..core.rng import torch_generator
-from ..ops import tgp_server
-from ..ops.distances import pairwise_l2
+from protofed.core.rng import torch_generator
+from protofed.ops import tgp_server
+from protofed.ops.distances import pairwise_l2
+
 from .machine import interleaved, ratios
 
 CLASSES, DIM, BATCH, LR, DELTA = 10, 512, 10, 0.01, 1.0

@@ -1,4 +1,4 @@
-"""What we want to reach, and whether a run of `protofed bench` reached it.
+"""What we want to reach, and whether a run of `python -m benchmarks` reached it.
 
 All are ratios of two things measured in that run: of medians, by which a goal counts as reached, and of the
 fastest turns, on which other programs and neighbours on the same processor weigh less. The released code of

@@ -1,6 +1,6 @@
 """FedProto on pfl: its backend samples users and adds up their statistics, its model trains them.
 
-Run by `bench/peers.py`: python -m protofed.bench.peer_pfl FOLDER full|small
+Run by `benchmarks/peers.py`: python -m benchmarks.peer_pfl FOLDER full|small
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from pfl.model.pytorch import PyTorchModel
 from pfl.stats import MappedVectorStatistics
 from torch import Tensor, nn
 
-from ..ops.prototypes import means
+from protofed.ops.prototypes import means
+
 from .peer_client import loss, prototype_sums, w1
 from .peers import tell, told_to_go
 
 
 @dataclass(frozen=True)
-class Cohort(AlgorithmHyperParams):  # type: ignore[misc]
+class Everybody(AlgorithmHyperParams):  # type: ignore[misc]
     """All clients take part."""
 
     size: int
@@ -102,7 +103,7 @@ def main(folder: str, size: str) -> None:
     )
     tell(ready=True)
     FedProto(experiment).run(
-        Cohort(task.clients), SimulatedBackend(users, users), model, params, send_metrics_to_platform=False
+        Everybody(task.clients), SimulatedBackend(users, users), model, params, send_metrics_to_platform=False
     )
 
 

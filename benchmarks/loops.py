@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from ..core.data import Batch, LocalData, batch_rows
-from ..core.rng import torch_generator
-from ..core.task import Task
-from ..experiment import Experiment
-from ..ops.losses import ce, class_pull
-from ..ops.prototypes import class_sums, means
+from protofed.core.data import Batch, LocalData, batch_rows
+from protofed.core.rng import torch_generator
+from protofed.core.task import Task
+from protofed.experiment import Experiment
+from protofed.ops.losses import ce, class_pull
+from protofed.ops.prototypes import class_sums, means
 
 TEST_BATCH = 256
 

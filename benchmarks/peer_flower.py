@@ -1,6 +1,6 @@
 """FedProto on Flower's simulation, with Flower's own messages and its own state of a node.
 
-Run by `bench/peers.py`: python -m protofed.bench.peer_flower FOLDER full|small
+Run by `benchmarks/peers.py`: python -m benchmarks.peer_flower FOLDER full|small
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 
 import torch
 
-from ..engines.workers import own_cores
-from ..ops.prototypes import means
+from protofed.engines.workers import own_cores
+from protofed.ops.prototypes import means
+
 from .peer_client import prototype_sums, train, w1
 from .peers import tell, told_to_go
 
@@ -22,7 +23,7 @@ POLL_SECONDS = 0.01
 
 
 def main(folder: str, size: str) -> None:
-    from ..flower.simulation import QUIET
+    from protofed.flower.simulation import QUIET
 
     os.environ.update(QUIET)
     from flwr.clientapp import ClientApp
@@ -36,7 +37,7 @@ def main(folder: str, size: str) -> None:
 
     @client_app.train()
     def act(message: Any, context: Any) -> Any:
-        from protofed.bench.peer_flower import client
+        from benchmarks.peer_flower import client
 
         return client(message, context, folder, small)
 

@@ -1,4 +1,4 @@
-"""The figure of `protofed bench --figure`: a round's time and memory against the number of clients."""
+"""The figure of `python -m benchmarks --figure`: a round's time and memory against the number of clients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import ConfigError
+from protofed.core.errors import ConfigError
 
 BLUE, ORANGE = "#0072b2", "#d55e00"
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ..core.data import Batch, LocalData, batch_rows
-from ..core.task import Task
-from ..experiment import Experiment, build
-from ..ops.losses import ce, class_pull
-from ..ops.prototypes import class_sums
+from protofed.core.data import Batch, LocalData, batch_rows
+from protofed.core.task import Task
+from protofed.experiment import Experiment, build
+from protofed.ops.losses import ce, class_pull
+from protofed.ops.prototypes import class_sums
+
 from .workloads import workload_config
 
 DISTANCE = "l2"

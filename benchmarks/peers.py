@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import queue
 import subprocess
 import sys
@@ -17,7 +16,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import EngineError
+from protofed.core.errors import EngineError
+
+from .machine import child_environment
 
 START_SECONDS = 300
 ROUND_SECONDS = 1_800
@@ -36,14 +37,14 @@ class Peer:
     def __init__(self, name: str, folder: Path, small: bool):
         self.name = name
         self.title = f"{PEERS[name][0]}, {'all cores' if name == 'flower' else '1 process'}"
-        module = f"protofed.bench.peer_{name}"
+        module = f"benchmarks.peer_{name}"
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, str(folder), "small" if small else "full"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env=child_environment(),
         )
         self._lines: queue.Queue[str] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)

@@ -1,18 +1,19 @@
-"""`protofed bench` and `protofed profile` on tiny data: they run and report; no time is asserted."""
+"""`python -m benchmarks` and `protofed profile` on tiny data: they run and report; no time is asserted."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from protofed.cli.main import main
+from benchmarks.__main__ import main
+from protofed.cli.main import main as protofed
 from protofed.core.stages import STAGES
 
 LOOPS = ("bare loop, 1 thread", "naive loop, 1 thread")
 
 
 def run(*argv: str) -> None:
-    assert main(["bench", "--quick", "--repeats", "1", *argv]) == 0
+    assert main(["--quick", "--repeats", "1", *argv]) == 0
 
 
 def test_w1_compares_engines_loops_and_the_tensor_work(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -31,7 +32,7 @@ def test_w1_compares_engines_loops_and_the_tensor_work(tmp_path: Path, capsys: p
         "W1: engine over the tensor work",
     } <= goals
     page = (tmp_path / "f.md").read_text()
-    assert page.startswith("```sh\nprotofed bench --quick --repeats 1 w1 ")
+    assert page.startswith("```sh\npython -m benchmarks --quick --repeats 1 w1 ")
     assert "| W1: against the naive loop | 5.00× | 8.00× |" in page
     assert "goals" in capsys.readouterr().out
 
@@ -53,7 +54,7 @@ def test_parts_can_be_timed_one_after_the_other(tmp_path: Path, capsys: pytest.C
     run("server_step", "--json", str(file), "--add")
     found = json.loads(file.read_text())
     assert [result["workload"] for result in found["workloads"]] == ["w2", "w4"]
-    assert [line.split()[5] for line in found["commands"]] == ["w4", "w2", "server_step"]
+    assert [line.split()[6] for line in found["commands"]] == ["w4", "w2", "server_step"]
     assert "server_step" in found
     assert "w2: naive loop, 1 thread, 1 of 1\n" in capsys.readouterr().err
 
@@ -62,8 +63,8 @@ def test_parts_can_be_timed_one_after_the_other(tmp_path: Path, capsys: pytest.C
 def test_a_foreign_file_is_not_added_to(content: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     file = tmp_path / "f.json"
     file.write_text(content)
-    assert main(["bench", "w1", "--add", "--json", str(file)]) == 2
-    assert f"--add: {file} is not what `protofed bench --json` wrote" in capsys.readouterr().err
+    assert main(["w1", "--add", "--json", str(file)]) == 2
+    assert f"--add: {file} is not what `python -m benchmarks --json` wrote" in capsys.readouterr().err
     assert file.read_text() == content
 
 
@@ -91,7 +92,7 @@ def test_server_and_scale_with_a_figure(tmp_path: Path) -> None:
 def test_mistakes_are_found_before_anything_is_timed(
     argv: tuple[str, ...], line: str, capsys: pytest.CaptureFixture
 ) -> None:
-    assert main(["bench", *argv]) == 2
+    assert main([*argv]) == 2
     err = capsys.readouterr().err
     assert line in err
     assert err.count("\n") == 1
@@ -99,9 +100,26 @@ def test_mistakes_are_found_before_anything_is_timed(
 
 @pytest.mark.parametrize("engine", ["sequential", "cohort"])
 def test_profile_divides_a_round_into_its_parts(engine: str, capsys: pytest.CaptureFixture) -> None:
-    argv = ["profile", "w1", "--quick", "--engine", engine, "--profile-rounds", "1", "--json"]
-    assert main(argv) == 0
+    argv = ["profile", "--models", "mlp", "--engine", engine, "--profile-rounds", "1", "--json"]
+    assert protofed(argv) == 0
     seconds = json.loads(capsys.readouterr().out)
     assert seconds.keys() == STAGES.keys()
     for part in ("data", "forward", "backward", "optimiser", "upload", "checks", "server", "evaluation"):
         assert seconds[part] > 0, part
+
+
+def test_the_profile_of_a_workload_names_method_and_engine(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    file = tmp_path / "f.json"
+    run("w1", "w4", "--profile", "--engines", "cohort", "--json", str(file))
+    assert "one round of fedproto_margin on the cohort engine" in capsys.readouterr().out
+    assert {name: found.keys() for name, found in json.loads(file.read_text()).items()} == {
+        "w1 cohort": STAGES.keys(),
+        "w4 cohort": STAGES.keys(),
+    }
+
+
+def test_engines_elsewhere_cannot_be_profiled(capsys: pytest.CaptureFixture) -> None:
+    assert main(["w1", "--quick", "--profile", "--engines", "workers"]) == 2
+    assert "engine workers runs elsewhere; choose sequential or cohort" in capsys.readouterr().err

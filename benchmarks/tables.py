@@ -1,4 +1,4 @@
-"""Results of `protofed bench` as tables: title, columns and rows, for the terminal and for Markdown."""
+"""Results of `python -m benchmarks` as tables: title, columns and rows, for the terminal and for Markdown."""
 
 from __future__ import annotations
 

@@ -17,14 +17,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..algorithms.fedproto import FedProto, Protos
-from ..core.client import ClientState, Outcome, Work
-from ..core.record import Replies
-from ..core.task import Group, Task, Turn
-from ..engines.base import Answer, Bundle
-from ..engines.cohort import LARGEST
-from ..engines.inbox import Inbox, Tally
-from ..engines.store import Store
+from protofed.algorithms.fedproto import FedProto, Protos
+from protofed.core.client import ClientState, Outcome, Work
+from protofed.core.record import Replies
+from protofed.core.task import Group, Task, Turn
+from protofed.engines.base import Answer, Bundle
+from protofed.engines.cohort import LARGEST
+from protofed.engines.inbox import Inbox, Tally
+from protofed.engines.store import Store
+
 from .machine import Peak, interleaved, ratios
 
 CLASSES, DIM = 10, 512

@@ -1,4 +1,7 @@
-"""`protofed bench`: how fast we are, beside plain PyTorch, on the workloads of the papers."""
+"""`python -m benchmarks`: how fast we are, beside plain PyTorch, on the workloads of the papers.
+
+Exit codes: 0 done; 2 wrong usage.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +18,41 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from ..bench import scale as scales
-from ..bench.aggregation import aggregation
-from ..bench.figure import check_figure, draw_scale
-from ..bench.goals import judged
-from ..bench.machine import machine
-from ..bench.measure import bench
-from ..bench.peers import present
-from ..bench.server_step import server_step
-from ..bench.tables import Grid, markdown, tables, write_markdown
-from ..bench.workloads import WORKLOADS
-from ..core.errors import ConfigError, unknown
+from protofed.analysis.profile import profile
+from protofed.cli.output import make_console
+from protofed.cli.parser import Parser, UsageError
+from protofed.cli.profile import check_engine, stages_table
+from protofed.core.errors import ConfigError, ProtofedError, unknown
+from protofed.experiment import build
+
+from . import scale as scales
+from .aggregation import aggregation
+from .figure import check_figure, draw_scale
+from .goals import judged
+from .machine import machine
+from .measure import bench
+from .peers import present
+from .server_step import server_step
+from .tables import Grid, markdown, tables, write_markdown
+from .workloads import WORKLOADS, workload_config
 
 OTHERS = ("aggregation", "server_step", "scale")
 
 
-def add(commands: Any, argv: Sequence[str]) -> None:
-    parser = commands.add_parser(
-        "bench",
-        help="time the workloads of the papers beside plain PyTorch loops",
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure what the arguments name; user errors become one line on stderr."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        args = _parser().parse_args(words)
+        return _profiles(args) if args.profile else _measure(args, words)
+    except (UsageError, ProtofedError) as error:
+        sys.stderr.write(f"benchmarks: error: {' '.join(str(error).split())}\n")
+        return 2
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="python -m benchmarks",
         description="Contenders take turns in one process run; ratios are of medians. Absolute seconds "
         "depend on the machine and on what else runs there: compare ratios.",
         allow_abbrev=False,
@@ -64,12 +83,15 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     parser.add_argument(
         "--figure", type=Path, metavar="FILE", help="draw what `scale` finds: .svg, .png or .pdf"
     )
-    parser.set_defaults(function=command, argv=list(argv))
+    parser.add_argument(
+        "--profile", action="store_true", help="show instead where the time of a workload's round goes"
+    )
+    return parser
 
 
-def command(args: argparse.Namespace) -> int:
+def _measure(args: argparse.Namespace, words: Sequence[str]) -> int:
     what = _what(args)
-    line = " ".join(["protofed", *args.argv])
+    line = " ".join(["python -m benchmarks", *words])
     results: dict[str, Any] = {"commands": [line], "workloads": []}
     if args.add:
         _add(results, args.json, what)
@@ -95,6 +117,21 @@ def command(args: argparse.Namespace) -> int:
     return 0
 
 
+def _profiles(args: argparse.Namespace) -> int:
+    """Where the time of a round goes, on engines of this process."""
+    engines = ["sequential"] if args.engines == "auto" else args.engines.split(",")
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in [name for name in _what(args) if name in WORKLOADS]:
+            for engine in map(check_engine, engines):
+                config, _ = workload_config(name, Path(folder), args.quick, engine=engine)
+                found[f"{name} {engine}"] = seconds = profile(build(config), args.repeats)
+                make_console().print(stages_table(config, seconds))
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=2) + "\n")
+    return 0
+
+
 def _add(results: dict[str, Any], file: Path, what: Sequence[str]) -> None:
     """What an earlier run wrote of other parts."""
     old = _earlier(file)
@@ -111,7 +148,7 @@ def _earlier(file: Path) -> dict[str, Any]:
     except ValueError:
         old = None
     if not isinstance(old, dict) or not old.keys() >= {"commands", "workloads"}:
-        raise ConfigError(f"--add: {file} is not what `protofed bench --json` wrote; name another file")
+        raise ConfigError(f"--add: {file} is not what `python -m benchmarks --json` wrote; name another file")
     return old
 
 
@@ -188,3 +225,7 @@ def _write(args: argparse.Namespace, results: dict[str, Any]) -> None:
     for file in (args.json, args.markdown, args.figure):
         if file:
             sys.stderr.write(f"written: {file}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..config import Config, resolve
-from ..core.errors import ConfigError, unknown
+from protofed.config import Config, resolve
+from protofed.core.errors import ConfigError, unknown
 
 
 @dataclass(frozen=True)
