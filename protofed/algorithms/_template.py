@@ -28,7 +28,7 @@ from ..core.options import option
 from ..core.record import Record, Replies, Tree, cat
 from ..core.task import Task, Turn
 from ..ops.losses import ce
-from ..ops.prototypes import class_means, owned, prototype_scores, table
+from ..ops.prototypes import class_means, owned, prototype_predictions, table
 
 
 class Message(Record):
@@ -92,6 +92,4 @@ class Template(Algorithm):
         return Message(rows, cls), {"mean": mean, "n": n}
 
     def predict(self, net: Net, x: Tensor, data: LocalData, down: Message, mem: Tree) -> dict[str, Tensor]:
-        z, logits = net(x)
-        protos, known = table(down.mean, down.cls, logits.shape[1])
-        return prototype_scores(z, logits, protos, known, data.present(logits.shape[1]), mem)
+        return prototype_predictions(net, x, data, down, mem)

@@ -28,7 +28,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Ran, View, methods
@@ -36,20 +35,13 @@ from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.optim import Opt, Stepper
 from ..core.options import option
-from ..core.record import Record, Replies, Tree, Weights, cat
+from ..core.record import Replies, Tree, Weights, cat
 from ..core.task import Task, Turn
 from ..ops.losses import ce
-from ..ops.prototypes import class_means, owned
+from ..ops.prototypes import Protos, class_means, owned
 from ..ops.trees import put, under
 
 HEAD = "model.head."
-
-
-class Means(Record):
-    """Mean embedding of each class of the sender."""
-
-    mean: Float[Tensor, "J D"]
-    cls: Int[Tensor, "J"]
 
 
 @methods.register("fedgh")
@@ -65,7 +57,7 @@ class FedGH(Algorithm):
     paper = "Yi et al., ACM MM 2023, arXiv:2303.13137"
     modes = ("own", "clf")
     needs = Needs(embedding=True, head=True, halves=True, dense=False)
-    legs = (Leg(down=Weights, up=Means),)
+    legs = (Leg(down=Weights, up=Protos),)
     keep = ("model.base.",)
 
     # server
@@ -103,9 +95,9 @@ class FedGH(Algorithm):
 
     def upload(
         self, net: Net, data: LocalData, down: Weights, mem: Tree, ran: Ran, turn: Turn
-    ) -> tuple[Means, Tree]:
+    ) -> tuple[Protos, Tree]:
         mean, cls, _ = owned(*class_means(net, data, turn.task.C))
-        return Means(mean, cls), net.tensors(HEAD)
+        return Protos(mean, cls), net.tensors(HEAD)
 
     def predict(self, net: Net, x: Tensor, data: LocalData, down: Weights, mem: Tree) -> dict[str, Tensor]:
         z, logits = net(x)

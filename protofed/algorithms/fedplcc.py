@@ -32,15 +32,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..core.algorithm import Algorithm, Leg, Needs, Phase, Preset, Ran, View, methods
+from ..core.algorithm import Leg, Needs, Phase, Preset, Ran, View, methods
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Replies, Tree
 from ..core.task import Task, Turn
-from ..ops.contrast import class_shares, contrast, pooled, renew, same_class, top_counts, top_sum
+from ..ops.clusters import ClusteredPrototypes, pooled, renew
+from ..ops.contrast import class_shares, contrast, same_class, top_counts, top_sum
 from ..ops.distances import power_similarity
-from ..ops.finch import FinchOptions, finch_by_class
 from ..ops.losses import ce
 from ..ops.prototypes import features
 
@@ -58,7 +58,7 @@ class Clusters(Record):
 
 @methods.register("fedplcc")
 @dataclass(frozen=True)
-class FedPLCC(Algorithm):
+class FedPLCC(ClusteredPrototypes):
     """Weighted cluster prototypes; features converge to the closest of their class."""
 
     lam1: float = option(100.0, "λ1, weight of the contrast (Eq. 4)", low=0)
@@ -76,14 +76,9 @@ class FedPLCC(Algorithm):
     iters: int = option(10, "steps a round with local_unit=iter", low=1)
     signed: bool = option(False, "s_α of a negative cosine: −|cos|^α instead of that of 1e-6")
     weighted_centre: bool = option(False, "weigh cluster means by the samples behind their members")
-    metric: str = option("cosine", "distance of FINCH", choices=("cosine", "euclidean"))
-    level: str = option("last", "partition of FINCH", choices=("last", "first"))
-    weighting: str = option("samples", "weight of a client's model", choices=("samples", "uniform"))
-    stale: str = option("keep", "prototypes of a class absent this round", choices=("keep", "drop"))
 
     paper = "Kuang et al., 2024, arXiv:2409.18578"
     needs = Needs(model=True, embedding=True, dense=False)  # clustering all pixels is out of reach
-    keep = ()
     presets = {
         "paper": Preset({}, TRAIN, "Digit-5: about 300 samples a client, 50 rounds"),
         "office10": Preset({"lam1": 20.0}, TRAIN, "Office-10: 100 rounds"),
@@ -96,28 +91,18 @@ class FedPLCC(Algorithm):
         phase = Phase() if self.local_unit == "epoch" else Phase(epochs=self.iters, steps=self.iters)
         return (Leg(down=Clusters, up=Clusters, phases=(phase,)),)
 
-    @property
-    def _finch(self) -> FinchOptions:
-        return {"metric": self.metric, "level": self.level}  # type: ignore[typeddict-item]
-
     # server
 
     def init(self, task: Task, turn: Turn) -> Clusters:
         return Clusters(task.fresh(0), task.zeros("0 D"), task.zeros("0"), task.zeros("0", int))
 
-    def broadcast(self, state: Clusters, turn: Turn) -> Clusters:
-        return state
-
     def aggregate(self, state: Clusters, replies: Replies, turn: Turn) -> Clusters:
         """Eq. 10 and 11, and the average of the models."""
         weights, _, (mean, cls, w) = pooled(replies, self.weighting, "mean", "cls", "w")
-        mean, cls, w = self._cluster(mean, cls, w)
+        mean, cls, w = self.cluster(mean, cls, w, self.weighted_centre)
         w = class_shares(w, cls, turn.task.C)
         cls, mean, w = renew(self.stale, (state.cls, state.mean, state.w), (cls, mean, w))
         return Clusters(weights, mean, w, cls)
-
-    def _cluster(self, x: Tensor, y: Tensor, w: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        return finch_by_class(x, y, w, self.weighted_centre, **self._finch)
 
     # client
 
@@ -148,10 +133,5 @@ class FedPLCC(Algorithm):
     def upload(
         self, net: Net, data: LocalData, down: Clusters, mem: Tree, ran: Ran, turn: Turn
     ) -> tuple[Clusters, Tree]:
-        mean, cls, w = self._cluster(*features(net, data))
+        mean, cls, w = self.cluster(*features(net, data))
         return Clusters(net.tensors(), mean, w, cls), mem
-
-    # analysis
-
-    def prototypes(self, state: Clusters) -> tuple[Tensor, Tensor]:
-        return state.mean, state.cls

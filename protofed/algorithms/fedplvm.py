@@ -31,27 +31,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..core.algorithm import Algorithm, Leg, Needs, Preset, Ran, View, methods
+from ..core.algorithm import Needs, Preset, Ran, View, methods
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Replies, Tree
 from ..core.task import Task, Turn
-from ..ops.contrast import centres, contrast, own_mean, pooled, renew, same_class
+from ..ops.clusters import Clustered, ClusteredPrototypes, pooled, renew
+from ..ops.contrast import centres, contrast, own_mean, same_class
 from ..ops.distances import cosine, power_similarity
-from ..ops.finch import FinchOptions, finch_by_class
 from ..ops.losses import ce
 from ..ops.prototypes import features
 
 TRAIN = MappingProxyType({"lr": 0.01, "momentum": 0.5, "weight_decay": 1e-5, "batch_size": 32, "epochs": 2})
-
-
-class Protos(Record):
-    """Down and up: the model, and cluster means with their classes."""
-
-    weights: Tree
-    mean: Float[Tensor, "J D"]
-    cls: Int[Tensor, "J"]
 
 
 class Global(Record):
@@ -65,7 +57,7 @@ class Global(Record):
 
 @methods.register("fedplvm")
 @dataclass(frozen=True)
-class FedPLVM(Algorithm):
+class FedPLVM(ClusteredPrototypes):
     """Prototypes clustered at two levels, compared by α-sparse similarity."""
 
     lam: float = option(100.0, "λ, weight of both prototype terms", low=0)
@@ -80,15 +72,9 @@ class FedPLVM(Algorithm):
     start: str = option(
         "any", "prototype terms start with the first prototypes, or once all uploaded", choices=("any", "all")
     )
-    metric: str = option("cosine", "distance of FINCH", choices=("cosine", "euclidean"))
-    level: str = option("last", "partition of FINCH", choices=("last", "first"))
-    weighting: str = option("samples", "weight of a client's model", choices=("samples", "uniform"))
-    stale: str = option("keep", "prototypes of a class absent this round", choices=("keep", "drop"))
 
     paper = "Wang et al., NeurIPS 2024, arXiv:2403.09048"
     needs = Needs(model=True, embedding=True, dense=False)  # clustering all pixels is out of reach
-    legs = (Leg(down=Protos, up=Protos),)
-    keep = ()
     presets = {
         "paper": Preset({}, TRAIN, "Digit-5: 10 images per class, 50 rounds"),
         "official": Preset(
@@ -98,33 +84,29 @@ class FedPLVM(Algorithm):
         ),
     }
 
-    @property
-    def _finch(self) -> FinchOptions:
-        return {"metric": self.metric, "level": self.level}  # type: ignore[typeddict-item]
-
     # server
 
     def init(self, task: Task, turn: Turn) -> Global:
         uploaded = task.zeros("K", int, K=task.clients)
         return Global(task.fresh(0), task.zeros("0 D"), task.zeros("0", int), uploaded)
 
-    def broadcast(self, state: Global, turn: Turn) -> Protos:
+    def broadcast(self, state: Global, turn: Turn) -> Clustered:
         """With `start=all` no prototypes go out before every client has uploaded once, newcomers apart."""
         active = turn.task.clients - turn.task.newcomers
         if self.start == "all" and not bool(state.uploaded[:active].all()):
-            return Protos(state.weights, state.mean[:0], state.cls[:0])
-        return Protos(state.weights, state.mean, state.cls)
+            return Clustered(state.weights, state.mean[:0], state.cls[:0])
+        return Clustered(state.weights, state.mean, state.cls)
 
     def aggregate(self, state: Global, replies: Replies, turn: Turn) -> Global:
         weights, clients, (mean, cls) = pooled(replies, self.weighting, "mean", "cls")
-        mean, cls, _ = finch_by_class(mean, cls, **self._finch)
+        mean, cls, _ = self.cluster(mean, cls)
         cls, mean = renew(self.stale, (state.cls, state.mean), (cls, mean))
         uploaded = state.uploaded.index_fill(0, torch.tensor(clients, device=cls.device), 1)
         return Global(weights, mean, cls, uploaded)
 
     # client
 
-    def prepare(self, net: Net, data: LocalData, down: Protos, mem: Tree, turn: Turn) -> View:
+    def prepare(self, net: Net, data: LocalData, down: Clustered, mem: Tree, turn: Turn) -> View:
         centre, known = centres(down.mean, down.cls, turn.task.C)
         return {"mean": down.mean, "cls": down.cls, "centre": centre, "known": known}
 
@@ -145,12 +127,7 @@ class FedPLVM(Algorithm):
         return gap.where(view["known"][y], gap.new_zeros(()))
 
     def upload(
-        self, net: Net, data: LocalData, down: Protos, mem: Tree, ran: Ran, turn: Turn
-    ) -> tuple[Protos, Tree]:
-        mean, cls, _ = finch_by_class(*features(net, data), **self._finch)
-        return Protos(net.tensors(), mean, cls), mem
-
-    # analysis
-
-    def prototypes(self, state: Global) -> tuple[Tensor, Tensor]:
-        return state.mean, state.cls
+        self, net: Net, data: LocalData, down: Clustered, mem: Tree, ran: Ran, turn: Turn
+    ) -> tuple[Clustered, Tree]:
+        mean, cls, _ = self.cluster(*features(net, data))
+        return Clustered(net.tensors(), mean, cls), mem

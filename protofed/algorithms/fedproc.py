@@ -39,7 +39,7 @@ from ..core.options import option
 from ..core.record import Record, Replies, Tree
 from ..core.task import Task, Turn
 from ..ops.distances import cosine
-from ..ops.prototypes import class_means, owned, prototype_scores, table
+from ..ops.prototypes import class_means, owned, prototype_predictions, table
 from ..ops.trees import Average
 
 
@@ -127,12 +127,9 @@ class FedProc(Algorithm):
         return Model(net.tensors(), *owned(mean, n)), {"mean": mean, "n": n}
 
     def predict(self, net: Net, x: Tensor, data: LocalData, down: Model, mem: Tree) -> dict[str, Tensor]:
-        z, logits = net(x)
-        protos, known = table(down.mean, down.cls, logits.shape[1])
-        return prototype_scores(z, logits, protos, known, data.present(logits.shape[1]), mem)
+        return prototype_predictions(net, x, data, down, mem)
 
     # analysis
 
     def prototypes(self, state: Global) -> tuple[Tensor, Tensor]:
-        mean, cls, _ = owned(state.mean, state.known)
-        return mean, cls
+        return owned(state.mean, state.known)[:2]

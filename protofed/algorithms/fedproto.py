@@ -37,7 +37,7 @@ from ..core.record import Record, Replies, Reply, Tree, blocks, cat
 from ..core.task import Task, Turn
 from ..ops.distances import DISTANCES
 from ..ops.losses import ce, class_pull, sample_pull
-from ..ops.prototypes import class_means, class_sums, means, owned, prototype_scores, table
+from ..ops.prototypes import batch_sums, collected_means, owned, prototype_predictions, table
 from ..ops.trees import Average, put, under
 
 
@@ -181,32 +181,23 @@ class FedProto(Algorithm):
         z, logits = net(batch.x)
         pull = sample_pull if self.level == "sample" else class_pull
         regulariser = pull(z, batch, view["protos"], view["known"], self.distance).sum()
-        return ce(logits, batch.y) + self.lam * regulariser, self._running(z, batch, len(view["protos"]))
-
-    def _running(self, z: Tensor, batch: Batch, num_classes: int) -> dict[str, Tensor]:
+        loss = ce(logits, batch.y) + self.lam * regulariser
         if self.proto_pass == "post":
-            return {}
-        sums, count = class_sums(z.detach(), batch.y, num_classes)
+            return loss, {}
         counted = 1.0 if self.proto_pass == "running_all" else batch.last
-        return {"z": sums * counted, "n": count * counted}
+        return loss, batch_sums(z, batch.y, len(view["protos"]), counted)
 
     def upload(
         self, net: Net, data: LocalData, down: Protos, mem: Tree, ran: Ran, turn: Turn
     ) -> tuple[Protos, Tree]:
-        if "z" in ran.sums:
-            mean, n = means(ran.sums["z"], ran.sums["n"]), ran.sums["n"]
-        else:  # the default; and a client that made no step has nothing collected
-            mean, n = class_means(net, data, turn.task.C)
+        mean, n = collected_means(ran.sums, net, data, turn.task.C)
         weights = net.tensors() if self.share_model else {}
         return Protos(*owned(mean, n), weights), {"mean": mean, "n": n}
 
     def predict(self, net: Net, x: Tensor, data: LocalData, down: Protos, mem: Tree) -> dict[str, Tensor]:
-        z, logits = net(x)
-        protos, known = table(down.mean, down.cls, logits.shape[1])
-        return prototype_scores(z, logits, protos, known, data.present(logits.shape[1]), mem)
+        return prototype_predictions(net, x, data, down, mem)
 
     # analysis
 
     def prototypes(self, state: Global) -> tuple[Tensor, Tensor]:
-        mean, cls, _ = owned(state.mean, state.known)
-        return mean, cls
+        return owned(state.mean, state.known)[:2]

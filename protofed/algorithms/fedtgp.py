@@ -46,16 +46,9 @@ from ..core.task import Task, Turn
 from ..ops import tgp_server
 from ..ops.distances import DISTANCES
 from ..ops.losses import ce, class_pull, sample_pull
-from ..ops.prototypes import class_means, class_sums, owned, prototype_scores, table
+from ..ops.prototypes import Protos, class_means, class_sums, owned, prototype_predictions, table
 
 LOCAL = {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1}
-
-
-class Protos(Record):
-    """One row per class: C_i × D up, C × D down. No counts: the paper keeps them private."""
-
-    mean: Float[Tensor, "J D"]
-    cls: Int[Tensor, "J"]
 
 
 class Server(Record):
@@ -94,7 +87,7 @@ class FedTGP(Algorithm):
     paper = "Zhang et al., AAAI 2024, arXiv:2401.03230"
     modes = ("gp_all", "clf", "gp_local", "lp")
     needs = Needs(embedding=True)
-    legs = (Leg(down=Protos, up=Protos),)
+    legs = (Leg(down=Protos, up=Protos),)  # no counts: the paper keeps them private
     presets = {
         "paper": Preset({}, LOCAL, "as printed, with the margin of the prose"),
         "official": Preset(
@@ -157,12 +150,9 @@ class FedTGP(Algorithm):
         return Protos(rows, cls), {"mean": mean, "n": n}
 
     def predict(self, net: Net, x: Tensor, data: LocalData, down: Protos, mem: Tree) -> dict[str, Tensor]:
-        z, logits = net(x)
-        protos, known = table(down.mean, down.cls, logits.shape[1])
-        return prototype_scores(z, logits, protos, known, data.present(logits.shape[1]), mem)
+        return prototype_predictions(net, x, data, down, mem)
 
     # analysis
 
     def prototypes(self, state: Server) -> tuple[Tensor, Tensor]:
-        mean, cls, _ = owned(state.mean, state.known)
-        return mean, cls
+        return owned(state.mean, state.known)[:2]

@@ -29,35 +29,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..core.algorithm import Algorithm, Leg, Needs, Preset, Ran, View, methods
+from ..core.algorithm import Preset, Ran, View, methods
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Tree
-from ..core.task import Task, Turn
-from ..ops.contrast import centres, contrast, pooled, renew, same_class
+from ..core.record import Replies, Tree
+from ..core.task import Turn
+from ..ops.clusters import Clustered, ClusteredPrototypes, pooled, renew
+from ..ops.contrast import centres, contrast, same_class
 from ..ops.distances import cosine
-from ..ops.finch import FinchOptions, finch_by_class
 from ..ops.losses import ce, sample_pull
-from ..ops.prototypes import class_means, class_sums, means, owned, rows
+from ..ops.prototypes import batch_sums, collected_means, owned, rows
 
 TRAIN = MappingProxyType({"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-5, "batch_size": 64, "epochs": 10})
 
 
-class Protos(Record):
-    """Down, up and server state: the model, and prototypes with their classes."""
-
-    weights: Tree
-    mean: Float[Tensor, "J D"]
-    cls: Int[Tensor, "J"]
-
-
 @methods.register("fpl")
 @dataclass(frozen=True)
-class FPL(Algorithm):
+class FPL(ClusteredPrototypes):
     """Cluster prototypes and unbiased prototypes for clients from different domains."""
 
     tau: float = option(0.02, "τ, temperature of the contrast", above=0)
@@ -65,15 +56,8 @@ class FPL(Algorithm):
     proto_pass: str = option(
         "post", "when prototypes are taken: after training, or in its last epoch", choices=("post", "running")
     )
-    metric: str = option("cosine", "distance of FINCH", choices=("cosine", "euclidean"))
-    level: str = option("last", "partition of FINCH", choices=("last", "first"))
-    weighting: str = option("samples", "weight of a client's model", choices=("samples", "uniform"))
-    stale: str = option("keep", "prototypes of a class absent this round", choices=("keep", "drop"))
 
     paper = "Huang et al., CVPR 2023"
-    needs = Needs(model=True, embedding=True)
-    legs = (Leg(down=Protos, up=Protos),)
-    keep = ()
     presets = {
         "paper": Preset({}, TRAIN, "as printed; 100 rounds"),
         "official": Preset(
@@ -83,27 +67,17 @@ class FPL(Algorithm):
         ),
     }
 
-    @property
-    def _finch(self) -> FinchOptions:
-        return {"metric": self.metric, "level": self.level}  # type: ignore[typeddict-item]
-
     # server
 
-    def init(self, task: Task, turn: Turn) -> Protos:
-        return Protos(task.fresh(0), task.zeros("0 D"), task.zeros("0", int))
-
-    def broadcast(self, state: Protos, turn: Turn) -> Protos:
-        return state
-
-    def aggregate(self, state: Protos, replies: Replies, turn: Turn) -> Protos:
+    def aggregate(self, state: Clustered, replies: Replies, turn: Turn) -> Clustered:
         weights, _, (mean, cls) = pooled(replies, self.weighting, "mean", "cls")
-        mean, cls, _ = finch_by_class(mean, cls, **self._finch)
+        mean, cls, _ = self.cluster(mean, cls)
         cls, mean = renew(self.stale, (state.cls, state.mean), (cls, mean))
-        return Protos(weights, mean, cls)
+        return Clustered(weights, mean, cls)
 
     # client
 
-    def prepare(self, net: Net, data: LocalData, down: Protos, mem: Tree, turn: Turn) -> View:
+    def prepare(self, net: Net, data: LocalData, down: Clustered, mem: Tree, turn: Turn) -> View:
         unbiased, known = centres(down.mean, down.cls, turn.task.C)
         return {"mean": down.mean, "cls": down.cls, "unbiased": unbiased, "known": known}
 
@@ -118,25 +92,12 @@ class FPL(Algorithm):
             contrasted = contrast(scores, same_class(y, view["cls"])).sum() / valid
             distance = "l2sq" if self.pull == "sum" else "mse"
             loss = loss + contrasted + sample_pull(z, batch, view["unbiased"], view["known"], distance)
-        return loss, self._running(z, batch, view["known"].shape[0])
-
-    def _running(self, z: Tensor, batch: Batch, num_classes: int) -> dict[str, Tensor]:
         if self.proto_pass == "post":
-            return {}
-        sums, count = class_sums(z.detach(), batch.y, num_classes)
-        return {"z": sums * batch.last, "n": count * batch.last}
+            return loss, {}
+        return loss, batch_sums(z, batch.y, len(view["known"]), batch.last)
 
     def upload(
-        self, net: Net, data: LocalData, down: Protos, mem: Tree, ran: Ran, turn: Turn
-    ) -> tuple[Protos, Tree]:
-        if "z" in ran.sums:
-            mean, n = means(ran.sums["z"], ran.sums["n"]), ran.sums["n"]
-        else:  # the default; and a client that made no step has nothing collected
-            mean, n = class_means(net, data, turn.task.C)
-        mean, cls, _ = owned(mean, n)
-        return Protos(net.tensors(), mean, cls), mem
-
-    # analysis
-
-    def prototypes(self, state: Protos) -> tuple[Tensor, Tensor]:
-        return state.mean, state.cls
+        self, net: Net, data: LocalData, down: Clustered, mem: Tree, ran: Ran, turn: Turn
+    ) -> tuple[Clustered, Tree]:
+        mean, cls, _ = owned(*collected_means(ran.sums, net, data, turn.task.C))
+        return Clustered(net.tensors(), mean, cls), mem

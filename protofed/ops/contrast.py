@@ -1,4 +1,4 @@
-"""Contrast of embeddings with several global prototypes per class; the clustering methods' server steps.
+"""Contrast of embeddings with several global prototypes per class.
 
 Shared by FPL, FedPLVM and FedPLCC. Prototypes are ragged: rows [J, D] with their classes [J], the same
 for all clients of a round; J = 0 before the first aggregation. The loss terms return one value per
@@ -8,14 +8,10 @@ denominator; they run under vmap and have finite gradients.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-from ..core.record import Replies, Tree
 from .prototypes import class_sums, means
-from .trees import Average
 
 CEIL_SLACK = 1e-9  # 0.1·30 is 3.0000000000000004 in floats: its ceiling must be 3
 
@@ -78,31 +74,3 @@ def centres(mean: Tensor, cls: Tensor, num_classes: int) -> tuple[Tensor, Tensor
 def class_shares(w: Tensor, cls: Tensor, num_classes: int) -> Tensor:
     """Weights [J] divided by their sum within the class (Eq. 11 of FedPLCC)."""
     return w / w.new_zeros(num_classes).index_add(0, cls, w)[cls]
-
-
-# server
-
-
-def pooled(replies: Replies, weighting: str, *fields: str) -> tuple[Tree, list[int], list[Tensor]]:
-    """The averaged `weights`, the clients, and the named rows of all uploads joined in client order.
-
-    Weights are summed as they arrive; only the rows of all clients are held at a time.
-    """
-    average = Average()
-    rows: dict[int, list[Tensor]] = {}
-    for reply in replies:
-        average.add(reply.up.weights, reply.n if weighting == "samples" else 1, reply.client)
-        rows[reply.client] = [getattr(reply.up, field) for field in fields]
-    clients = sorted(rows)
-    return average.result(), clients, [torch.cat(column) for column in zip(*(rows[c] for c in clients))]
-
-
-def renew(stale: str, old: Sequence[Tensor], new: Sequence[Tensor]) -> list[Tensor]:
-    """New rows; with stale="keep" also the old rows of classes that have no new one.
-
-    `old` and `new` hold the same columns, the classes [J] first.
-    """
-    if stale == "drop":
-        return list(new)
-    absent = torch.isin(old[0], new[0], invert=True)
-    return [torch.cat([fresh, kept[absent]]) for fresh, kept in zip(new, old)]

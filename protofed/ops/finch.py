@@ -23,15 +23,12 @@ Departures:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import torch
 from torch import Tensor
 
 from ..core.errors import ConfigError, unknown
-
-Metric = Literal["cosine", "euclidean"]
-Level = Literal["last", "first"]
 
 # Entries of one block of the distance matrix: 32 MB in float64, so 2,048 rows still are one block.
 BLOCK_ENTRIES = 1 << 22
@@ -43,12 +40,12 @@ _COSINE_STEPS = float(1 << 24)
 class FinchOptions(TypedDict, total=False):
     """What the functions below pass on to `finch`."""
 
-    metric: Metric
-    level: Level
+    metric: str
+    level: str
     early_exit: bool
 
 
-def finch(x: Tensor, metric: Metric = "cosine", level: Level = "last", early_exit: bool = False) -> Tensor:
+def finch(x: Tensor, metric: str = "cosine", level: str = "last", early_exit: bool = False) -> Tensor:
     """Cluster the rows of x [N,D]: labels [N] in 0..k-1, numbered by the first member.
 
     `level` picks the last retained partition or the first one. `early_exit` drops, in later steps,
@@ -60,13 +57,8 @@ def finch(x: Tensor, metric: Metric = "cosine", level: Level = "last", early_exi
     """
     if level not in ("last", "first"):
         raise ConfigError(f"finch: {unknown('level', level, ['last', 'first'])}")
-    partitions = _partitions(x, metric, early_exit)
-    return next(partitions) if level == "first" else list(partitions)[-1]
-
-
-def finch_partitions(x: Tensor, metric: Metric = "cosine", early_exit: bool = False) -> list[Tensor]:
-    """All retained partitions of the rows of x [N,D], from the finest to the coarsest."""
-    return list(_partitions(x, metric, early_exit))
+    found = partitions(x, metric, early_exit)
+    return next(found) if level == "first" else list(found)[-1]
 
 
 def cluster_sums(x: Tensor, labels: Tensor, k: int) -> Tensor:
@@ -82,6 +74,7 @@ def cluster_means(x: Tensor, labels: Tensor, weights: Tensor | None = None) -> T
 
 
 def count_clusters(labels: Tensor) -> int:
+    """k of labels 0..k-1."""
     return int(labels.max()) + 1 if len(labels) else 0
 
 
@@ -124,7 +117,7 @@ def finch_by_class(
     return centres, classes.repeat_interleave(counts), torch.cat([w[:0], *(u for _, u in found)])
 
 
-def first_neighbours(x: Tensor, metric: Metric = "cosine") -> tuple[Tensor, Tensor]:
+def first_neighbours(x: Tensor, metric: str = "cosine") -> tuple[Tensor, Tensor]:
     """For every row of x [N,D], N ≥ 2: the nearest other row [N], lowest index on ties, and its distance.
 
     Works in blocks of rows, so memory is bounded by BLOCK_ENTRIES, not by N².
@@ -145,14 +138,14 @@ def first_neighbours(x: Tensor, metric: Metric = "cosine") -> tuple[Tensor, Tens
     return nearest, length
 
 
-def _nearest_to_block(rows: Tensor, start: int, metric: Metric, length: Tensor, nearest: Tensor) -> None:
+def _nearest_to_block(rows: Tensor, start: int, metric: str, length: Tensor, nearest: Tensor) -> None:
     distances = _distances(rows[start : start + len(nearest)], rows, metric)
     distances.diagonal(start).fill_(torch.inf)
     # min takes the first of several equal minima: ties go to the lowest index.
     torch.min(distances, 1, out=(length, nearest))
 
 
-def _distances(block: Tensor, rows: Tensor, metric: Metric) -> Tensor:
+def _distances(block: Tensor, rows: Tensor, metric: str) -> Tensor:
     """Distances [B,N] in which mathematical ties are equal numbers.
 
     A matrix product rounds an entry differently depending on its place in the matrix, so equal rows
@@ -186,7 +179,8 @@ def components(link: Tensor) -> Tensor:
     return labels
 
 
-def _partitions(x: Tensor, metric: Metric, early_exit: bool) -> Iterator[Tensor]:
+def partitions(x: Tensor, metric: str = "cosine", early_exit: bool = False) -> Iterator[Tensor]:
+    """The retained partitions of the rows of x [N,D], from the finest to the coarsest."""
     if len(x) < 2:
         yield torch.zeros(len(x), dtype=torch.long, device=x.device)
         return

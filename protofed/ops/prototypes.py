@@ -5,13 +5,25 @@ Axes: B samples, C classes, D embedding, J prototype rows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import interpolate
 
 from ..core.data import LocalData
 from ..core.net import Net
+from ..core.record import Record
 from .distances import pairwise_l2
+
+
+class Protos(Record):
+    """Prototypes of some classes, one row each; a client without a class sends nothing for it."""
+
+    mean: Float[Tensor, "J D"]
+    cls: Int[Tensor, "J"]
 
 
 def rows(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -55,6 +67,22 @@ def class_means(net: Net, data: LocalData, num_classes: int) -> tuple[Tensor, Te
     return means(torch.stack([s for s, _ in parts]).sum(0), count), count
 
 
+def batch_sums(z: Tensor, y: Tensor, num_classes: int, counted: Tensor | float) -> dict[str, Tensor]:
+    """What `loss` returns beside its value to collect prototypes while training; `counted` 0 or 1."""
+    sums, count = class_sums(z.detach(), y, num_classes)
+    return {"z": sums * counted, "n": count * counted}
+
+
+def collected_means(
+    sums: Mapping[str, Tensor], net: Net, data: LocalData, num_classes: int
+) -> tuple[Tensor, Tensor]:
+    """Prototypes [C, D] and counts [C] from what `batch_sums` collected; where that is nothing (also at a
+    client that made no step), by one pass over the data."""
+    if "z" in sums:
+        return means(sums["z"], sums["n"]), sums["n"]
+    return class_means(net, data, num_classes)
+
+
 def owned(table: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Only the classes with a count: (rows [J, D], class ids [J], counts [J])."""
     cls = torch.nonzero(count > 0)[:, 0]
@@ -78,6 +106,15 @@ def nearest(z: Tensor, protos: Tensor, known: Tensor, fallback: Tensor) -> Tenso
 
 def _among(scores: Tensor, known: Tensor, fallback: Tensor) -> Tensor:
     return torch.where(known.any(), scores.masked_fill(~known, float("-inf")), fallback)
+
+
+def prototype_predictions(
+    net: Net, x: Tensor, data: LocalData, down: Any, mem: dict[str, Tensor]
+) -> dict[str, Tensor]:
+    """`predict` of methods that download prototypes (fields `mean` and `cls`): `prototype_scores`."""
+    z, logits = net(x)
+    protos, known = table(down.mean, down.cls, logits.shape[1])
+    return prototype_scores(z, logits, protos, known, data.present(logits.shape[1]), mem)
 
 
 def prototype_scores(

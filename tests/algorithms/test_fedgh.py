@@ -5,11 +5,12 @@ import torch
 from torch import nn
 from vmap_check import check_vmap
 
-from protofed.algorithms.fedgh import FedGH, Means
+from protofed.algorithms.fedgh import FedGH
 from protofed.config import resolve
 from protofed.core.errors import ConfigError
 from protofed.core.record import Replies, Reply, Weights
 from protofed.core.task import Turn
+from protofed.ops.prototypes import Protos
 from protofed.testing import CHECKS, CLASSES, EMBEDDING, Toy
 
 VARIANTS = [
@@ -36,7 +37,7 @@ def pairs() -> tuple[torch.Tensor, torch.Tensor]:
 
 def received(mean: torch.Tensor, cls: torch.Tensor, cut: int = 3) -> Replies:
     """The first rows from client 2, the others from client 5; client 5 answers first."""
-    ups = [(5, Means(mean[cut:], cls[cut:])), (2, Means(mean[:cut], cls[:cut]))]
+    ups = [(5, Protos(mean[cut:], cls[cut:])), (2, Protos(mean[:cut], cls[:cut]))]
     return Replies(iter([Reply(client, 1, up) for client, up in ups]))
 
 
@@ -78,7 +79,7 @@ def test_one_step_by_hand():
     method, turn = server(server_lr=0.5)
     zero = Weights({name: torch.zeros_like(tensor) for name, tensor in header().weights.items()})
     mean = torch.eye(1, EMBEDDING, dtype=torch.float64)
-    after = method.aggregate(zero, Replies(iter([Reply(0, 1, Means(mean, torch.tensor([2])))])), turn)
+    after = method.aggregate(zero, Replies(iter([Reply(0, 1, Protos(mean, torch.tensor([2])))])), turn)
     assert after.weights[BIAS].tolist() == pytest.approx([-0.1, -0.1, 0.4, -0.1, -0.1])
     assert after.weights[WEIGHT][:, 0].tolist() == pytest.approx([-0.1, -0.1, 0.4, -0.1, -0.1])
     assert after.weights[WEIGHT][:, 1:].abs().max() == 0

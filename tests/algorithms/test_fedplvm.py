@@ -3,15 +3,16 @@ import torch
 from by_hand import IdentityNet, assert_tame, directions, floats, prototype_terms, replies, turn
 from vmap_check import check_vmap
 
-from protofed.algorithms.fedplvm import FedPLVM, Global, Protos
+from protofed.algorithms.fedplvm import FedPLVM, Global
 from protofed.config import resolve
 from protofed.core.algorithm import Ran
 from protofed.core.data import LocalData
 from protofed.core.errors import ConfigError
+from protofed.ops.clusters import Clustered
 from protofed.testing import CHECKS, COUNTS, EMBEDDING, Toy, learns
 
-GLOBAL = Protos({}, floats([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), torch.tensor([0, 0, 1]))
-NOTHING = Protos({}, floats([]).reshape(0, 2), torch.tensor([], dtype=torch.int64))
+GLOBAL = Clustered({}, floats([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), torch.tensor([0, 0, 1]))
+NOTHING = Clustered({}, floats([]).reshape(0, 2), torch.tensor([], dtype=torch.int64))
 Z = floats([[0.8, 0.6]])
 HALF = FedPLVM(lam=1.0, alpha=0.5)
 
@@ -42,7 +43,7 @@ def test_correction_over_all_prototypes():
 def test_signed_similarity():
     """z = (−1, 0), class 0 whose one prototype is (1, 0): cos = −1. Clamped, s = 1e-6^0.5 = 0.001 and
     the correction 0.999; signed, s = −1 and the correction 2. With one class there is no contrast."""
-    down, z = Protos({}, floats([[1.0, 0.0]]), torch.tensor([0])), floats([[-1.0, 0.0]])
+    down, z = Clustered({}, floats([[1.0, 0.0]]), torch.tensor([0])), floats([[-1.0, 0.0]])
     clamped = FedPLVM(lam=1.0, alpha=0.5, corr="alpha_mean")
     signed = FedPLVM(lam=1.0, alpha=0.5, corr="alpha_mean", signed=True)
     assert prototype_terms(clamped, down, z, [0]).item() == pytest.approx(0.999)
@@ -64,7 +65,7 @@ def test_first_round_is_cross_entropy():
 
 @pytest.mark.parametrize("corr", ["cosine", "alpha_mean"])
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize("down", [GLOBAL, NOTHING, Protos({}, floats([[0.0, 0.0]]), torch.tensor([1]))])
+@pytest.mark.parametrize("down", [GLOBAL, NOTHING, Clustered({}, floats([[0.0, 0.0]]), torch.tensor([1]))])
 def test_awkward_embeddings(corr, signed, down):
     assert_tame(FedPLVM(corr=corr, signed=signed), down)
 
@@ -83,7 +84,9 @@ def test_server_pools_without_weights():
     """Client 0 sends three rows of class 0 near 0°, client 1 three near 90°: two clusters of plain means.
     Models with 3 and 1 samples: (3·0 + 1·4)/4 = 1, or 2 without weights."""
     around = directions(0, 2, 5, 90, 93, 95)
-    ups = [Protos({"w": floats([4.0 * i])}, around[3 * i : 3 * i + 3], torch.zeros(3).long()) for i in (0, 1)]
+    ups = [
+        Clustered({"w": floats([4.0 * i])}, around[3 * i : 3 * i + 3], torch.zeros(3).long()) for i in (0, 1)
+    ]
     state = Global({}, NOTHING.mean, NOTHING.cls, torch.zeros(4).long())
     new = FedPLVM().aggregate(state, replies(*ups, n=(3, 1)), turn())
     assert torch.allclose(new.mean, torch.stack([around[:3].mean(0), around[3:].mean(0)]))
@@ -98,7 +101,7 @@ def test_server_pools_without_weights():
 
 def test_stale_classes():
     state = Global({}, GLOBAL.mean, GLOBAL.cls, torch.zeros(2).long())
-    up = Protos({"w": floats([0.0])}, floats([[5.0, 5.0]]), torch.tensor([1]))
+    up = Clustered({"w": floats([0.0])}, floats([[5.0, 5.0]]), torch.tensor([1]))
     assert FedPLVM().aggregate(state, replies(up), turn()).cls.tolist() == [1, 0, 0]
     assert FedPLVM(stale="drop").aggregate(state, replies(up), turn()).cls.tolist() == [1]
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from vmap_check import check_vmap
 
-from protofed.algorithms.fedtgp import FedTGP, Protos
+from protofed.algorithms.fedtgp import FedTGP
 from protofed.config import resolve
 from protofed.core.algorithm import Ran
 from protofed.core.data import Batch, LocalData
@@ -17,6 +17,7 @@ from protofed.core.record import Replies, Reply
 from protofed.core.task import Turn
 from protofed.models.base import Model
 from protofed.ops import tgp_server
+from protofed.ops.prototypes import Protos
 from protofed.testing import CHECKS, CLASSES, EMBEDDING, Toy
 
 FAST = {"server_epochs": 10}

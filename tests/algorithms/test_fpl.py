@@ -3,15 +3,16 @@ import torch
 from by_hand import IdentityNet, assert_tame, batch, directions, floats, prototype_terms, replies, turn
 from vmap_check import check_vmap
 
-from protofed.algorithms.fpl import FPL, Protos
+from protofed.algorithms.fpl import FPL
 from protofed.config import resolve
 from protofed.core.algorithm import Ran
 from protofed.core.data import LocalData
 from protofed.core.errors import ConfigError
+from protofed.ops.clusters import Clustered
 from protofed.testing import CHECKS, COUNTS, EMBEDDING, Toy, learns
 
-GLOBAL = Protos({}, floats([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), torch.tensor([0, 0, 1]))
-NOTHING = Protos({}, floats([]).reshape(0, 2), torch.tensor([], dtype=torch.int64))
+GLOBAL = Clustered({}, floats([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), torch.tensor([0, 0, 1]))
+NOTHING = Clustered({}, floats([]).reshape(0, 2), torch.tensor([], dtype=torch.int64))
 Z = floats([[0.8, 0.6]])
 
 # Options under which the toy federation learns in few rounds: see test_conformance.
@@ -34,7 +35,7 @@ def test_both_terms_by_hand():
 def test_the_published_temperature_does_not_overflow_in_float32():
     """A sample at the prototype of the other class: L_cp = (1 − 0.8)/0.02 = 10 up to e^−10;
     L_up = ‖(0, 1) − (0.8, 0.4)‖² = 1."""
-    down = Protos({}, GLOBAL.mean.float(), GLOBAL.cls)
+    down = Clustered({}, GLOBAL.mean.float(), GLOBAL.cls)
     terms = prototype_terms(FPL(), down, torch.tensor([[0.0, 1.0]]), [0])
     assert terms.item() == pytest.approx(11.0, abs=1e-3)
 
@@ -53,7 +54,7 @@ def test_first_round_is_cross_entropy():
 
 
 @pytest.mark.parametrize("method", [FPL(), FPL(pull="mean")])
-@pytest.mark.parametrize("down", [GLOBAL, NOTHING, Protos({}, floats([[0.0, 0.0]]), torch.tensor([1]))])
+@pytest.mark.parametrize("down", [GLOBAL, NOTHING, Clustered({}, floats([[0.0, 0.0]]), torch.tensor([1]))])
 def test_awkward_embeddings(method, down):
     assert_tame(method, down)
 
@@ -74,7 +75,7 @@ def test_server_clusters_the_class_means():
         torch.cat([around[i : i + 1], floats([[float(i), 1.0]])]) if i < 2 else around[i : i + 1]
         for i in range(6)
     ]
-    ups = [Protos({"w": floats([float(i)])}, m, torch.arange(len(m))) for i, m in enumerate(one)]
+    ups = [Clustered({"w": floats([float(i)])}, m, torch.arange(len(m))) for i, m in enumerate(one)]
     state = FPL().aggregate(NOTHING, replies(*ups, n=range(1, 7)), turn())
     assert state.cls.tolist() == [0, 0, 1]
     wanted = torch.stack([around[:3].mean(0), around[3:].mean(0), floats([0.5, 1.0])])
@@ -88,7 +89,7 @@ def test_server_clusters_the_class_means():
 
 
 def test_stale_classes():
-    up = Protos({"w": floats([0.0])}, floats([[5.0, 5.0]]), torch.tensor([1]))
+    up = Clustered({"w": floats([0.0])}, floats([[5.0, 5.0]]), torch.tensor([1]))
     kept = FPL().aggregate(GLOBAL, replies(up), turn())
     assert kept.cls.tolist() == [1, 0, 0]
     assert kept.mean.tolist() == [[5.0, 5.0], [1.0, 0.0], [0.6, 0.8]]

@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 from protofed.core.record import Record, Replies, Reply, Tree
+from protofed.ops.clusters import pooled, renew
 from protofed.ops.contrast import (
     centres,
     class_shares,
     contrast,
     own_mean,
-    pooled,
-    renew,
     same_class,
     top_counts,
     top_sum,

@@ -17,13 +17,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from protofed.core.errors import ConfigError
 from protofed.ops.finch import (
-    Metric,
     components,
     finch,
     finch_by_class,
     finch_centres,
-    finch_partitions,
     first_neighbours,
+    partitions,
 )
 
 module = importlib.import_module("protofed.ops.finch")
@@ -54,15 +53,15 @@ def test_six_unit_vectors() -> None:
     """First neighbours 1,0,1 and 4,5,4: two clusters. Their two means would merge, so that is dropped."""
     x = at_angles(0, 2, 5, 90, 93, 95)
     assert first_neighbours(x)[0].tolist() == [1, 0, 1, 4, 5, 4]
-    partitions = finch_partitions(x)
-    assert [p.tolist() for p in partitions] == [[0, 0, 0, 1, 1, 1]]
+    found = list(partitions(x))
+    assert [p.tolist() for p in found] == [[0, 0, 0, 1, 1, 1]]
     assert finch(x).tolist() == finch(x, level="first").tolist() == [0, 0, 0, 1, 1, 1]
 
 
 def test_two_levels() -> None:
     """Angles 0,1 | 4,5 | 90,91 | 94,95: four pairs, then the pairs at 0.5° and 4.5° merge, and so on."""
     x = at_angles(0, 1, 4, 5, 90, 91, 94, 95)
-    first, last = finch_partitions(x)
+    first, last = partitions(x)
     assert first.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     assert last.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
     assert finch(x, level="first").tolist() == first.tolist()
@@ -75,9 +74,9 @@ def test_early_exit_drops_long_links() -> None:
     A pair 5° wide at 200° raises the limit above 4°, but not to the 108° from it to the others.
     """
     x = at_angles(0, 1, 4, 5, 90, 91, 94, 95)
-    assert [p.tolist() for p in finch_partitions(x, early_exit=True)] == [[0, 0, 1, 1, 2, 2, 3, 3]]
+    assert [p.tolist() for p in partitions(x, early_exit=True)] == [[0, 0, 1, 1, 2, 2, 3, 3]]
     x = at_angles(0, 1, 4, 5, 90, 91, 94, 95, 200, 205)
-    last = finch_partitions(x, early_exit=True)[-1]
+    last = list(partitions(x, early_exit=True))[-1]
     assert last.tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
     assert finch(x).tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 1, 1]
 
@@ -106,21 +105,21 @@ def test_long_rows_draw_the_mean(long_row: int, expected: list[int]) -> None:
 def test_facts(case: tuple[int, int, int]) -> None:
     n, d, seed = case
     x = normal(n, d, seed)
-    partitions = finch_partitions(x)
-    counts = [int(p.max()) + 1 for p in partitions]
-    assert all(int(p.bincount().min()) >= 2 for p in partitions)
+    found = list(partitions(x))
+    counts = [int(p.max()) + 1 for p in found]
+    assert all(int(p.bincount().min()) >= 2 for p in found)
     assert counts == sorted(set(counts), reverse=True)
     assert counts[-1] > 1 or len(counts) == 1
-    for fine, coarse in itertools.pairwise(partitions):
+    for fine, coarse in itertools.pairwise(found):
         assert not (pairs(fine) & ~pairs(coarse)).any()
-    for p in partitions:
+    for p in found:
         first_members = [p.tolist().index(label) for label in range(int(p.max()) + 1)]
         assert first_members == sorted(first_members)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 @pytest.mark.parametrize(("n", "allowed"), [(2, {1}), (3, {1}), (4, {1, 2}), (5, {1, 2})])
-def test_small_n(n: int, allowed: set[int], metric: Metric) -> None:
+def test_small_n(n: int, allowed: set[int], metric: str) -> None:
     counts = {int(finch(normal(n, 3, seed), metric).max()) + 1 for seed in range(40)}
     assert counts == allowed
 
@@ -137,7 +136,7 @@ def test_one_row_and_none() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("rows_at_once", [1, 7, 64])
 def test_blocks_change_nothing(
-    metric: Metric, dtype: torch.dtype, rows_at_once: int, monkeypatch: pytest.MonkeyPatch
+    metric: str, dtype: torch.dtype, rows_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every row occurs three times, and once more tripled (parallel): ties in every row."""
     rows = normal(50, 37, 0).to(dtype)
