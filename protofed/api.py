@@ -22,7 +22,9 @@ from .core.task import Group, Turn
 from .data.federated import OwnData
 from .data.own import Samples, read_samples, without_samples
 from .models.check import try_forward
+from .runs.about import AboutRun
 from .runs.directory import RunDir
+from .runs.outcome import Outcome
 
 
 @dataclass
@@ -51,13 +53,13 @@ class Result:
 
         Without a mode: the one that the method's paper reports.
         """
-        acc = self.metrics[-1]["acc"]
-        if not acc:
+        run = Outcome(self.metrics, about=AboutRun(self.config.make_method().modes))
+        mode = mode or run.main
+        if mode is None or not run.modes:
             raise ConfigError("no accuracy: no client has test samples")
-        mode = mode or next(m for m in self.config.make_method().modes if m in acc)
-        if mode not in acc:
-            raise ConfigError(f"no accuracy named {mode!r}; this run has {', '.join(acc)}")
-        return float(acc[mode]["mean"])
+        if mode not in run.modes:
+            raise ConfigError(f"no accuracy named {mode!r}; this run has {', '.join(run.modes)}")
+        return run.last(mode)
 
 
 def run(

@@ -60,7 +60,7 @@ def test_run_gives_metrics_state_and_accuracy() -> None:
     assert result.state.arrays()["mean"].shape == (10, 32)
     assert result.accuracy() == result.accuracy("gp_local") == result.metrics[-1]["acc"]["gp_local"]["mean"]
     assert result.path is None
-    with pytest.raises(ConfigError, match="no accuracy named 'gp'; this run has clf, gp_all, gp_local, lp"):
+    with pytest.raises(ConfigError, match="no accuracy named 'gp'; this run has gp_local, clf, gp_all, lp"):
         result.accuracy("gp")
 
 

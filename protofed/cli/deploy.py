@@ -16,6 +16,7 @@ from rich import box
 from rich.table import Table
 
 from ..core.errors import ConfigError, EngineError, RunError
+from ..runs.modes import title
 from .output import make_console
 
 
@@ -234,7 +235,7 @@ def _table(
 def _print(found: dict[str, Any]) -> None:
     console = make_console()
     payload, wire = found["payload_bytes"], found["message_bytes"]
-    accuracy = ", ".join(f"{mode} {value:.2f} %" for mode, value in found["accuracy"].items())
+    accuracy = ", ".join(f"{title(mode)} {value:.2f} %" for mode, value in found["accuracy"].items())
     console.print(f"{found['state']}: {found['rounds_done']} of {found.get('rounds', '?')} rounds")
     console.print(f"last accuracy: {accuracy or 'not tested yet'}", highlight=False)
     console.print(

@@ -17,6 +17,7 @@ from rich.progress import (
 )
 
 from ..config import Config
+from ..runs.records import headline
 from . import stop
 
 
@@ -25,7 +26,7 @@ class RoundProgress:
 
     def __init__(self, config: Config, out: Path, quiet: bool):
         self.out = out
-        self.mode = config.make_method().modes[0]
+        self.modes = config.make_method().modes
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -48,10 +49,8 @@ class RoundProgress:
     def __call__(self, record: dict[str, Any]) -> None:
         self.round = record["round"]
         stop.check()
-        fields: dict[str, Any] = {}
-        if record.get("acc"):
-            mode = self.mode if self.mode in record["acc"] else next(iter(record["acc"]))
-            fields["accuracy"] = f"{mode} {record['acc'][mode]['mean']:.2f} %"
+        accuracy = headline(record, self.modes)
+        fields: dict[str, Any] = {"accuracy": accuracy} if accuracy else {}
         self._bar.update(self._task, completed=self.round, **fields)
         if record.get("failed"):
             for client, reason in record["failed"].items():

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ..runs.records import headline
 from ..studies.plan import Planned
 from ..studies.runner import FAILED, FINISHED, PAUSED, REFUSED, Done, carry_out, read_budget
 from ..studies.tables import FORMATS, Table, as_csv
@@ -90,7 +91,7 @@ class StudyProgress:
             disable=quiet,
         )
         self._task = self._bar.add_task("", total=None, accuracy="")
-        self._mode = ""
+        self._modes: Sequence[str] = ()
         self._said: set[str] = set()
 
     def __enter__(self) -> StudyProgress:
@@ -98,15 +99,13 @@ class StudyProgress:
 
     def begin(self, number: int, total: int, planned: Planned) -> None:
         self._bar.start()  # not before: there may be nothing left to run
-        self._mode = planned.config.make_method().modes[0]
+        self._modes = planned.config.make_method().modes
         text = f"{self._part}run {number} of {total}: {planned.row}, seed {planned.seed}"
         self._bar.reset(self._task, total=planned.config.rounds.rounds, description=text, accuracy="")
 
     def round(self, record: dict[str, Any]) -> None:
-        fields: dict[str, Any] = {}
-        if record.get("acc"):
-            mode = self._mode if self._mode in record["acc"] else next(iter(record["acc"]))
-            fields["accuracy"] = f"{mode} {record['acc'][mode]['mean']:.2f} %"
+        accuracy = headline(record, self._modes)
+        fields: dict[str, Any] = {"accuracy": accuracy} if accuracy else {}
         self._bar.update(self._task, completed=record["round"], **fields)
 
     def end(self, done: Done) -> None:

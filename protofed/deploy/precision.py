@@ -18,6 +18,7 @@ from ..engines.base import Failure, Job
 from ..engines.sequential import Sequential
 from ..flower.codec import decode, encode
 from ..flower.packet import Packet
+from ..runs.records import scores_of
 
 METHODS = ("fedproto", "fedavg")
 UPLOADS = ("full", "fp16", "int8")
@@ -72,7 +73,7 @@ def _play(method: str, upload: str, seed: int, rounds: int) -> tuple[float, int]
     built.federation.engine = engine
     last = built.play(None)[-1]
     messages = rounds * built.task.clients
-    return float(last["acc"][built.task.algorithm.modes[0]]["mean"]), engine.sent // messages
+    return scores_of(last)[built.task.algorithm.modes[0]]["mean"], engine.sent // messages
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:

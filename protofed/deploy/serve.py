@@ -15,6 +15,8 @@ import tomlkit
 from ..core.errors import ConfigError, EngineError, RunError
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_atomic, write_json
+from ..runs.modes import title
+from ..runs.records import RoundRecord, scores_of
 from .certificates import days_left
 from .processes import Program, call, flower_values, free_port, listens, wait_for_port
 from .settings import ClientSettings, ServerSettings, read_client, read_server
@@ -249,11 +251,7 @@ def _watch(out: Path, link: Program, say: Say) -> None:
         time.sleep(0.5)
 
 
-def _line(record: dict[str, object], status: dict[str, object]) -> str:
-    acc = record.get("acc")
-    shown = ""
-    if isinstance(acc, dict) and acc:
-        shown = ", " + ", ".join(f"{mode} {value['mean']:.1f} %" for mode, value in acc.items())
-    failed = record.get("failed")
-    lost = f", {len(failed)} failed" if isinstance(failed, dict) and failed else ""
+def _line(record: RoundRecord, status: dict[str, object]) -> str:
+    shown = "".join(f", {title(mode)} {value['mean']:.1f} %" for mode, value in scores_of(record).items())
+    lost = f", {len(record['failed'])} failed" if record.get("failed") else ""
     return f"round {record['round']} of {status.get('rounds', '?')}: {record['clients']} clients{lost}{shown}"

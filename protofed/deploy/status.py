@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_json
+from ..runs.outcome import WAYS, Outcome
 
 
 class StatusFile:
@@ -68,17 +70,16 @@ def overview(run: Path) -> dict[str, Any]:
     status = read_status(run) or {"state": "not started"}
     if status["state"] in ("running", "waiting for clients") and not alive(int(status.get("pid", 0))):
         status["state"] = f"stopped in round {status.get('round', 0) + 1}"
-    lines = RunDir(run).lines("metrics.jsonl")
-    tested = [line for line in lines if line.get("acc")]
-    ways = ("up", "down")
+    known = Outcome(RunDir(run).lines("metrics.jsonl"))
+    last = {mode: known.last(mode) for mode in known.modes}
     return {
         **status,
-        "rounds_done": len(lines),
-        "payload_bytes": {way: sum(line[way]["bytes"] for line in lines) for way in ways},
-        "message_bytes": {way: sum(line.get("wire", {}).get(way, 0) for line in lines) for way in ways},
+        "rounds_done": known.rounds,
+        "payload_bytes": {way: known.total(way, "bytes") for way in WAYS},
+        "message_bytes": {way: known.total("wire", way) for way in WAYS},
         "wire_bytes": wire_bytes(run),
-        "accuracy": {m: v["mean"] for m, v in tested[-1]["acc"].items()} if tested else {},
-        "failed": {str(line["round"]): line["failed"] for line in lines if line["failed"]},
+        "accuracy": {mode: value for mode, value in last.items() if not math.isnan(value)},
+        "failed": {str(round): failed for round, failed in known.failures.items()},
     }
 
 

@@ -3,7 +3,7 @@
 What the files of a run hold is read here. What needs the data set or the models is in `inside`, which
 is imported only when asked for; where it cannot be had, the report says why and goes on without.
 
-    {"made": …, "version": …, "modes": {mode: one line}, "runs": [run, …]}
+    {"made": …, "version": …, "modes": {mode: one line}, "titles": {mode: title}, "runs": [run, …]}
     run: name, path, title, method, state, planned, config, modes, main, rounds, tests, clients, results,
          notes; if the method tells clients' weights, average; with the inside also split, space,
          margins, attention
@@ -16,18 +16,17 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..config import resolve
-from ..core.errors import ConfigError, ProtofedError
+from ..core.errors import ProtofedError
 from ..runs.directory import RunDir
 from ..runs.files import finite
-from .modes import explain
+from ..runs.modes import explain, title
+from ..runs.outcome import WAYS, Outcome
+from ..runs.records import STATS
 
-STATS = ("mean", "std", "worst", "worst10", "pooled")
 POINTS = 400  # test samples in an embedding
 MOST_WEIGHTS = 20_000  # clients' weights that a page holds; of longer runs some rounds are left out
 
@@ -58,6 +57,7 @@ def as_report(runs: list[dict[str, Any]]) -> dict[str, Any]:
         "made": time.strftime("%Y-%m-%d %H:%M"),
         "version": __version__,
         "modes": explain(modes),
+        "titles": {mode: title(mode) for mode in modes},
         "runs": runs,
     }
     return dict(finite(report))
@@ -65,25 +65,21 @@ def as_report(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 def read_run(directory: RunDir) -> dict[str, Any]:
     """What the files of a run hold, as far as the run came."""
-    config, lines = directory.config, directory.lines("metrics.jsonl")
-    tests = [{**line, "acc": _scores(line)} for line in lines if line.get("acc")]
-    modes = _modes(config, list(tests[-1]["acc"]) if tests else [])
-    planned = int(config["rounds"]["rounds"])
-    average = _average(lines)
+    run = Outcome.read(directory.path)
+    average = _average(run)
     return {
-        "path": str(directory.path),
-        "title": f"{config['method']} ({config['preset']}) on {config['data']}, {config['partition']}, "
-        f"{config['models']}, seed {config['seed']}",
-        "method": config["method"],
-        "state": "finished" if directory.summary is not None else "unfinished",
-        "planned": planned,
-        "config": _flat(config),
-        "modes": modes,
-        "main": modes[0] if modes else None,
-        "rounds": _rounds(lines),
-        "tests": _tests(tests, lines, modes),
-        "clients": _clients(directory),
-        "results": {mode: _result(tests, mode) for mode in modes},
+        "path": str(run.path),
+        "title": run.title,
+        "method": run.config["method"],
+        "state": "finished" if run.finished else "unfinished",
+        "planned": run.planned_rounds,
+        "config": _flat(run.config),
+        "modes": run.modes,
+        "main": run.main,
+        "rounds": _rounds(run),
+        "tests": _tests(run),
+        "clients": _clients(run),
+        "results": {mode: _result(run, mode) for mode in run.modes},
         "notes": [],
         **({"average": average} if average["round"] else {}),
     }
@@ -107,78 +103,51 @@ def _names(runs: Sequence[dict[str, Any]]) -> list[str]:
     return [f"{run['path']} #{number}" for number, run in enumerate(runs, 1)]
 
 
-def _scores(line: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Accuracies, and the mIoU of segmentation as further modes."""
-    return {
-        **line["acc"],
-        **{f"miou_{mode}": {"mean": value} for mode, value in line.get("miou", {}).items()},
-    }
-
-
-def _modes(config: dict[str, Any], found: list[str]) -> list[str]:
-    """The prediction modes, the one that the method's paper reports first."""
-    try:
-        ordered = resolve(config).make_method().modes
-    except ConfigError:  # a method that is not installed here
-        return found
-    return sorted(found, key=lambda mode: ordered.index(mode) if mode in ordered else len(ordered))
-
-
-def _rounds(lines: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+def _rounds(run: Outcome) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {
-        "round": [line["round"] for line in lines],
-        "loss": [line.get("train_loss") for line in lines],
-        "clients": [line["clients"] for line in lines],
-        "failed": [len(line.get("failed", {})) for line in lines],
-        "seconds": [line["seconds"] for line in lines],
-        "test_seconds": [line.get("eval_seconds", 0.0) for line in lines],
+        "round": run.column("round"),
+        "loss": run.column("train_loss"),
+        "clients": run.column("clients"),
+        "failed": [len(run.failures.get(line["round"], {})) for line in run.lines],
+        "seconds": run.column("seconds"),
+        "test_seconds": run.column("eval_seconds", missing=0.0),
     }
-    for way in ("up", "down"):
-        columns[way] = [line[way]["bytes"] for line in lines]
-        columns[f"{way}_meta"] = [line[way]["meta_bytes"] for line in lines]
-        columns[f"{way}_params"] = [line[way]["params"] for line in lines]
-        columns[f"{way}_wire"] = [line["wire"][way] if "wire" in line else None for line in lines]
+    for way in WAYS:
+        columns[way] = run.column(way, "bytes")
+        columns[f"{way}_meta"] = run.column(way, "meta_bytes")
+        columns[f"{way}_params"] = run.column(way, "params")
+        columns[f"{way}_wire"] = run.column("wire", way)
     return columns
 
 
-def _average(lines: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+def _average(run: Outcome) -> dict[str, list[Any]]:
     """Weights of each round's participants in the average; of a long run evenly chosen rounds."""
-    told = [line for line in lines if line.get("average", {}).get("weights")]
-    total = sum(len(line["average"]["weights"]) for line in told)
+    told = [(round, average["weights"]) for round, average in run.averages.items()]
+    total = sum(len(weights) for _, weights in told)
     shown = told[:: max(1, -(-total // MOST_WEIGHTS))]
+    return {"round": [round for round, _ in shown], "weights": [weights for _, weights in shown]}
+
+
+def _tests(run: Outcome) -> dict[str, Any]:
+    sent = run.bytes_until
     return {
-        "round": [line["round"] for line in shown],
-        "weights": [line["average"]["weights"] for line in shown],
+        "round": [test.round for test in run.tests],
+        "bytes": [sent[test.round] for test in run.tests],
+        "acc": {mode: {stat: run.curve(mode, stat) for stat in STATS} for mode in run.modes},
     }
 
 
-def _tests(
-    tests: Sequence[dict[str, Any]], lines: Sequence[dict[str, Any]], modes: Sequence[str]
-) -> dict[str, Any]:
-    sent = list(accumulate(line["up"]["bytes"] + line["down"]["bytes"] for line in lines))
-    until = dict(zip((line["round"] for line in lines), sent))
-    return {
-        "round": [test["round"] for test in tests],
-        "bytes": [until[test["round"]] for test in tests],
-        "acc": {
-            mode: {stat: [test["acc"].get(mode, {}).get(stat) for test in tests] for stat in STATS}
-            for mode in modes
-        },
-    }
-
-
-def _clients(directory: RunDir) -> dict[str, Any]:
+def _clients(run: Outcome) -> dict[str, Any]:
     """Accuracy of each client in the last test."""
-    lines = directory.lines("clients.jsonl")
-    if not lines:
+    line = run.client_test()
+    if line is None:
         return {"round": None, "ids": [], "acc": {}}
-    return {"round": lines[-1]["round"], "ids": lines[-1]["clients"], "acc": lines[-1]["acc"]}
+    return {"round": line["round"], "ids": line["clients"], "acc": line["acc"]}
 
 
-def _result(tests: Sequence[dict[str, Any]], mode: str) -> dict[str, Any]:
-    values = [(test["acc"][mode]["mean"], -test["round"]) for test in tests if mode in test["acc"]]
-    best, minus = max((pair for pair in values if pair[0] is not None), default=(None, 0))
-    return {**{stat: tests[-1]["acc"][mode].get(stat) for stat in STATS}, "best": best, "best_round": -minus}
+def _result(run: Outcome, mode: str) -> dict[str, Any]:
+    best, best_round = run.best(mode)
+    return {**{stat: run.last(mode, stat) for stat in STATS}, "best": best, "best_round": best_round}
 
 
 def _flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:

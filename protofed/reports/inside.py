@@ -31,10 +31,12 @@ from ..experiment import DEPLOYED, Experiment, build, reopen
 from ..ops.prototypes import features
 from ..runs.directory import RunDir
 from ..runs.files import read_json
+from ..runs.outcome import Outcome
 
 MOST_CLIENTS = 50  # that are embedded
 MOST_LOCAL = 300  # local prototypes in an embedding
 MOST_BUBBLES = 200  # clients in the bubble chart
+EQUAL = 1e-5  # weights are kept with six digits
 
 
 class OnThisMachine(RunDir):
@@ -51,7 +53,10 @@ def look_inside(directory: RunDir, points: int, notes: list[str]) -> dict[str, A
     if directory.config["data"] == DEPLOYED:
         notes.append("charts of data and embeddings are left out: samples and models lie with the clients")
         return describe_members(directory)
-    return measure(reopen(OnThisMachine(directory.path), notes.append), points, notes)
+    experiment = reopen(OnThisMachine(directory.path), notes.append)
+    found = measure(experiment, points, notes)
+    attention = _attention(experiment, Outcome.read(directory.path))
+    return found if attention is None else {**found, "attention": attention}
 
 
 def look_outside(directory: RunDir) -> dict[str, Any]:
@@ -71,7 +76,6 @@ def measure(experiment: Experiment, points: int, notes: list[str]) -> dict[str, 
         result["margins"] = _margins(experiment, list(local.values()))
         if len(local) == MOST_CLIENTS < len(experiment.active):
             notes.append(f"margins: over {MOST_CLIENTS} of {len(experiment.active)} clients")
-        result["attention"] = _attention(experiment)
     return {key: value for key, value in result.items() if value is not None}
 
 
@@ -210,13 +214,14 @@ def _finite(values: Tensor) -> list[float | None]:
 # clients' weights
 
 
-def _attention(experiment: Experiment) -> dict[str, Any] | None:
-    """The last round's weights of the clients, beside their shares of the samples."""
-    state = experiment.federation.state
-    weights, clients = getattr(state, "attention", None), getattr(state, "clients", None)
-    if weights is None or clients is None or not len(weights):
+def _attention(experiment: Experiment, run: Outcome) -> dict[str, Any] | None:
+    """The last round's weights of the clients, beside their shares of the samples; None where the method
+    tells none, or weighs by samples."""
+    told = run.averages.get(experiment.federation.round)
+    if told is None:
         return None
-    ids = clients.tolist()
-    sizes = [experiment.data.size(client) for client in ids]
+    sizes = [experiment.data.size(client) for client in told["clients"]]
     shares = [size / max(1, sum(sizes)) for size in sizes]
-    return {"clients": ids, "weights": weights.tolist(), "shares": shares}
+    if np.allclose(told["weights"], shares, rtol=0, atol=EQUAL):
+        return None
+    return {"clients": told["clients"], "weights": told["weights"], "shares": shares}

@@ -18,7 +18,7 @@ from ..core.errors import RunError
 from ..metrics.analysis import rounds_to_converge
 from .about import AboutRun, read_about
 from .directory import RunDir
-from .records import Record, Scores, in_order, number_in, scores_of
+from .records import RoundRecord, Scores, in_order, number_in, scores_of
 
 SMOOTHED = 0.1  # share of the rounds over which "smoothed" averages
 WAYS = ("up", "down")
@@ -36,7 +36,7 @@ class Tested(NamedTuple):
 class Outcome:
     """Numbers of one run, from the records of its rounds."""
 
-    lines: Sequence[Record]
+    lines: Sequence[RoundRecord]
     config: dict[str, Any] = field(default_factory=dict)
     about: AboutRun = field(default_factory=AboutRun)
     directory: RunDir | None = None
@@ -166,7 +166,7 @@ class Outcome:
 
     # clients
 
-    def client_test(self, round: int | None = None) -> Record | None:
+    def client_test(self, round: int | None = None) -> RoundRecord | None:
         """The line of clients.jsonl of the last test, or of that of a round."""
         lines = self.directory.lines("clients.jsonl") if self.directory else []
         chosen = [one for one in lines if one["round"] <= self.rounds and round in (None, one["round"])]
@@ -187,7 +187,7 @@ class Outcome:
         return line.get("participants")
 
     @property
-    def averages(self) -> dict[int, Record]:
+    def averages(self) -> dict[int, RoundRecord]:
         """Round → clients and their weights in the average, where the method tells them."""
         told = {line["round"]: line.get("average") or {} for line in self.lines}
         return {round: average for round, average in told.items() if average.get("weights")}

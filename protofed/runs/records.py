@@ -9,11 +9,11 @@ from typing import Any
 from .modes import miou_of
 
 STATS = ("mean", "std", "worst", "worst10", "pooled")
-Record = Mapping[str, Any]
+RoundRecord = dict[str, Any]
 Scores = dict[str, dict[str, float]]  # mode → statistic over the clients → value
 
 
-def scores_of(record: Record) -> Scores:
+def scores_of(record: RoundRecord) -> Scores:
     """Accuracies and mIoU of a round's test, all statistics; empty if there was none."""
     if not record.get("acc"):
         return {}
@@ -24,7 +24,7 @@ def scores_of(record: Record) -> Scores:
     }
 
 
-def headline(record: Record, modes: Sequence[str]) -> str:
+def headline(record: RoundRecord, modes: Sequence[str]) -> str:
     """A round's accuracy in the main mode, for a line of progress; empty without a test.
 
     >>> headline({"round": 1, "acc": {"clf": {"mean": 50.0}}}, ["gp_all", "clf"])

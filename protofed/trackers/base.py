@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -10,8 +11,8 @@ from typing import Any
 
 from ..core.errors import ConfigError, RunError
 from ..runs.directory import RunDir
-
-Record = dict[str, Any]
+from ..runs.outcome import Outcome
+from ..runs.records import RoundRecord
 
 
 class Tracker(ABC):
@@ -36,7 +37,7 @@ class Tracker(ABC):
         """A run starts, or goes on."""
 
     @abstractmethod
-    def round(self, record: Record) -> None:
+    def round(self, record: RoundRecord) -> None:
         """A round was played."""
 
     @abstractmethod
@@ -55,7 +56,7 @@ class Tracking:
         self,
         trackers: Sequence[Tracker],
         run: RunDir,
-        then: Callable[[Record], None] | None = None,
+        then: Callable[[RoundRecord], None] | None = None,
         warn: Callable[[str], None] | None = None,
     ):
         self.trackers = list(trackers)
@@ -71,7 +72,7 @@ class Tracking:
                 raise _failed(tracker, error) from error
         return self
 
-    def __call__(self, record: Record) -> None:
+    def __call__(self, record: RoundRecord) -> None:
         self._tell(lambda tracker: tracker.round(record))
         if self.then:
             self.then(record)
@@ -104,7 +105,7 @@ def _failed(tracker: Tracker, error: Exception) -> RunError:
 
 def export(tracker: Tracker, run: RunDir) -> int:
     """Hand over a run that is on disk; the number of its rounds."""
-    records = run.lines("metrics.jsonl")
+    records = Outcome.read(run.path).lines
     with Tracking([tracker], run) as follow:
         for record in records:
             follow(record)
@@ -112,16 +113,16 @@ def export(tracker: Tracker, run: RunDir) -> int:
 
 
 def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
-    """All numbers of a record by path; what is missing (null) is left out.
+    """All numbers of a record by path; what is missing (null, NaN) is left out.
 
-    >>> numbers({"round": 2, "acc": {"clf": {"mean": 50.0}}, "test_loss": None})
+    >>> numbers({"round": 2, "acc": {"clf": {"mean": 50.0}}, "test_loss": None, "train_loss": float("nan")})
     {'round': 2, 'acc/clf/mean': 50.0}
     """
     found: dict[str, float] = {}
     for key, value in record.items():
         if isinstance(value, Mapping):
             found |= numbers(value, f"{prefix}{key}/")
-        elif isinstance(value, int | float) and not isinstance(value, bool):
+        elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             found[f"{prefix}{key}"] = value
     return found
 

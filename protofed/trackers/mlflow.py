@@ -16,7 +16,8 @@ from typing import Any
 
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_json
-from .base import Record, Tracker, numbers, texts
+from ..runs.records import RoundRecord
+from .base import Tracker, numbers, texts
 
 EXPERIMENT = "protofed"
 LONGEST = 500  # characters of a parameter that every MLflow server takes
@@ -66,7 +67,7 @@ class Mlflow(Tracker):
         names = self._client.get_run(self._id).data.metrics
         return {metric.step for name in names for metric in self._client.get_metric_history(self._id, name)}
 
-    def round(self, record: Record) -> None:
+    def round(self, record: RoundRecord) -> None:
         from mlflow.entities import Metric
 
         values = numbers(record)

@@ -14,7 +14,9 @@ from typing import Any
 from ..core.errors import RunError
 from ..runs.directory import RunDir
 from ..runs.files import write_atomic
-from .base import Record, Tracker, numbers
+from ..runs.outcome import Outcome
+from ..runs.records import RoundRecord
+from .base import Tracker, numbers
 
 
 class _Tabular(Tracker):
@@ -22,7 +24,7 @@ class _Tabular(Tracker):
         if not (folder := self._path(run).parent).is_dir():
             raise RunError(f"cannot write {self._path(run)}: there is no folder {folder}")
 
-    def round(self, record: Record) -> None:
+    def round(self, record: RoundRecord) -> None:
         pass
 
     def end(self, run: RunDir, finished: bool) -> None:
@@ -66,6 +68,6 @@ class Parquet(_Tabular):
 
 def table_of(run: RunDir) -> dict[str, list[float | None]]:
     """Columns of all numbers; None where a round was not tested."""
-    rows = [numbers(line) for line in run.lines("metrics.jsonl")]
+    rows = [numbers(line) for line in Outcome.read(run.path).lines]
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name) for row in rows] for name in names}

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ..runs.directory import RunDir
-from .base import Record, Tracker, numbers, texts
+from ..runs.records import RoundRecord
+from .base import Tracker, numbers, texts
 
 
 class TensorBoard(Tracker):
@@ -22,7 +23,7 @@ class TensorBoard(Tracker):
         self._settings = texts(run.config)
         self._writer: Any = None
 
-    def round(self, record: Record) -> None:
+    def round(self, record: RoundRecord) -> None:
         values = numbers(record)
         step = int(values.pop("round"))
         if self._writer is None:

@@ -17,7 +17,6 @@ from protofed.experiment import reopen
 from protofed.metrics.analysis import prototype_margin
 from protofed.reports.collect import collect
 from protofed.reports.inside import project
-from protofed.reports.modes import MODES, explain
 from protofed.runs.directory import RunDir
 
 
@@ -140,8 +139,3 @@ def test_the_projection_takes_few_rows(shape: tuple[int, int]) -> None:
 
 def test_collapsed_embeddings_are_one_point() -> None:
     assert (project(np.ones((8, 5))) == 0).all()
-
-
-def test_every_mode_has_its_line() -> None:
-    assert set(explain(["clf", "miou_clf", "odd"])) == {"clf", "miou_clf", "odd"}
-    assert explain(["miou_clf"])["miou_clf"].endswith(MODES["clf"])
