@@ -1,6 +1,6 @@
 """Packets as Flower records: one ArrayRecord with one packed array, one ConfigRecord of meta data.
 
-The array says that it is ours (`stype`), so nobody reads it as a NumPy file; its bytes are the buffer."""
+The array says what it is (`stype`), so nobody reads it as a NumPy file; its bytes are the buffer."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from ..core.errors import MessageError
 from .packet import SCHEMA, Meta, Packet
 from .packing import pack, unpack
 
-META, ARRAYS, LAYOUT = "meta", "arrays", "layout"
-BUFFER, SERIAL = "buffer", "protofed"
+META, ARRAYS, CODES = "meta", "arrays", "codes"
+BUFFER, SERIAL = "buffer", "safetensors"
 
 
 def arrays_of(packet: Packet) -> tuple[ArrayRecord, str]:
-    """The packed array and its layout, to be shared by packets with the same tensors."""
-    buffer, layout = pack(packet.arrays, packet.precision)
-    array = Array("uint8", (len(buffer),), SERIAL, buffer)
-    return ArrayRecord({BUFFER: array} if buffer else {}), layout
+    """The packed array and its codes, to be shared by packets with the same tensors."""
+    if not packet.arrays:
+        return ArrayRecord({}), ""
+    buffer, codes = pack(packet.arrays, packet.precision)
+    return ArrayRecord({BUFFER: Array("uint8", (len(buffer),), SERIAL, buffer)}), codes
 
 
 def encode(packet: Packet, packed: tuple[ArrayRecord, str] | None = None) -> RecordDict:
-    record, layout = packed or arrays_of(packet)
-    meta = ConfigRecord({**packet.meta, "schema": SCHEMA, LAYOUT: layout})
+    """The content of a Flower message; `packed` is what `arrays_of` gave, if it was made before."""
+    record, codes = packed or arrays_of(packet)
+    meta = ConfigRecord({**packet.meta, "schema": SCHEMA, CODES: codes})
     return RecordDict({ARRAYS: record, META: meta})
 
 
@@ -37,8 +39,12 @@ def decode(content: RecordDict) -> Packet:
         raise MessageError(f"message: expected the records {META!r} and {ARRAYS!r}, got {sorted(content)}")
     meta = cast(Meta, dict(records[META]))
     if meta.get("schema") != SCHEMA:
-        raise MessageError(f"message: schema {meta.get('schema')}, expected {SCHEMA}; install one version")
-    tensors = unpack(_buffer(arrays[ARRAYS]), str(meta.pop(LAYOUT, "[]")))
+        raise MessageError(
+            f"message: it has schema {meta.get('schema')}, this side has {SCHEMA}; install the same version "
+            "of protofed at the server and at all clients"
+        )
+    buffer, codes = _buffer(arrays[ARRAYS]), str(meta.pop(CODES, ""))
+    tensors = unpack(buffer, codes) if buffer or codes else {}
     return Packet(meta, tensors, wire_bytes=size(content))
 
 
