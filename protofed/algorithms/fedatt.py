@@ -54,7 +54,7 @@ class FedAtt(SharedWeights):
         received = replies.all()
         average = Average()
         for reply in received:
-            average.add(reply.up.weights, self.weight(reply), reply.client)
+            average.add(reply.up.weights, self.weight(reply.n), reply.client)
         weights, noise = average.result(), turn.generator("noise")
         for name in turn.task.names(0).parameters:
             gaps = torch.stack([state.weights[name] - reply.up.weights[name] for reply in received])

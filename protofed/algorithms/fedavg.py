@@ -20,35 +20,29 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..core.algorithm import Algorithm, Leg, Needs, Ran, View, methods
-from ..core.data import Batch, LocalData
+from ..core.algorithm import Ran, methods
+from ..core.data import LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Replies, Tree, Weights
-from ..core.task import Task, Turn
-from ..ops.losses import ce
-from ..ops.trees import Average
+from ..core.record import Record, Tree, Weights
+from ..core.task import Turn
+from ..ops.sharing import SharedWeights
 
 
 @methods.register("fedavg")
 @dataclass(frozen=True)
-class FedAvg(Algorithm):
+class FedAvg(SharedWeights):
     """Average of the clients' weights."""
 
     weighting: str = option("samples", "weight of a client in the average", choices=("samples", "uniform"))
     eval_model: str = option("global", "model that is tested", choices=("global", "after_local"))
-    params_only: bool = option(False, "keep BatchNorm statistics private instead of averaging them")
     tolerate: bool = option(False, "use the partial work of stragglers instead of dropping them")
 
     paper = "McMahan et al., AISTATS 2017, arXiv:1602.05629"
-    needs = Needs(model=True)
-    legs = (Leg(down=Weights, up=Weights),)
 
     @property
     def keep(self) -> tuple[str, ...]:
-        if self.eval_model == "after_local":
-            return ("",)
-        return ("buffers",) if self.params_only else ()
+        return ("",) if self.eval_model == "after_local" else super().keep
 
     @property
     def partial(self) -> str:
@@ -56,25 +50,12 @@ class FedAvg(Algorithm):
 
     # server
 
-    def init(self, task: Task, turn: Turn) -> Weights:
-        return Weights(self._shared(task.fresh(0), task))
-
-    def broadcast(self, state: Weights, turn: Turn) -> Weights:
-        return state
-
-    def aggregate(self, state: Weights, replies: Replies, turn: Turn) -> Weights:
-        average = Average()
-        for reply in replies:
-            average.add(reply.up.weights, self._weight(reply.n), reply.client)
-        return Weights(average.result())
-
-    def _weight(self, samples: int) -> int:
+    def weight(self, samples: int) -> float:
         return samples if self.weighting == "samples" else 1
 
     def client_weights(self, state: Weights, samples: Mapping[int, int]) -> dict[int, float]:
-        """Shares of the round's participants in the average."""
-        total = max(1, sum(map(self._weight, samples.values())))
-        return {client: self._weight(n) / total for client, n in samples.items()}
+        total = max(1, sum(map(self.weight, samples.values())))
+        return {client: self.weight(n) / total for client, n in samples.items()}
 
     # client
 
@@ -83,22 +64,15 @@ class FedAvg(Algorithm):
             return tensors
         return {**tensors, **down.weights}
 
-    def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
-        return ce(net(batch.x)[1], batch.y)
-
     def upload(
         self, net: Net, data: LocalData, down: Weights, mem: Tree, ran: Ran, turn: Turn
-    ) -> tuple[Weights, Tree]:
+    ) -> tuple[Record, Tree]:
         if self.eval_model == "after_local":
             mem = {"trained": turn.task.zeros("", int) + 1}
-        return Weights(self._shared(net.tensors(), turn.task)), mem
+        return super().upload(net, data, down, mem, ran, turn)
 
     def predict(self, net: Net, x: Tensor, data: LocalData, down: Weights, mem: Tree) -> dict[str, Tensor]:
         """A client that never took part has no model of its own yet: it is tested with the server's."""
         if self.eval_model == "after_local" and "trained" not in mem:
             net = net.at({**net.tensors(), **down.weights})
         return {"clf": net(x)[1]}
-
-    def _shared(self, tensors: Tree, task: Task) -> Tree:
-        private = task.names(0).buffers if self.params_only else frozenset()
-        return {name: tensor for name, tensor in tensors.items() if name not in private}

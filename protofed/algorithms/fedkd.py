@@ -26,21 +26,20 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from ..core.algorithm import Algorithm, Leg, Needs, Phase, Preset, Ran, View, methods
+from ..core.algorithm import Leg, Needs, Phase, Preset, Ran, View, methods
 from ..core.data import Batch, LocalData
 from ..core.errors import MessageError
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Replies, Tree
 from ..core.task import Task, Turn
-from ..ops.distill import auxiliary_model, kl
+from ..ops.distill import MutualLearning, auxiliary_model
 from ..ops.losses import ce
 from ..ops.lowrank import RANKS, pack, unpack
 from ..ops.trees import Average, put, under
@@ -71,7 +70,7 @@ class State(Record):
 
 @methods.register("fedkd")
 @dataclass(frozen=True)
-class FedKD(Algorithm):
+class FedKD(MutualLearning):
     """Adaptive mutual distillation with a shared model that travels in low rank."""
 
     lr_g: float = option(0.01, "learning rate of the auxiliary model", above=0)
@@ -79,12 +78,7 @@ class FedKD(Algorithm):
     t_end: float = option(0.95, "T_end, share of energy kept in the last round", above=0, high=1)
     compress: str = option("delta", "what is compressed: updates, or weights", choices=("delta", "params"))
     rank: str = option("smallest", "rule of the rank: smallest, or the released loop", choices=tuple(RANKS))
-    aux: str = option("", "auxiliary model, such as cnn4; empty: the smallest of the clients' models")
-    clip: float | None = option(10.0, "largest gradient norm, per module; none: as the run says", above=0)
-    kl_mean: str = option(
-        "batch", "KL as a mean over samples, or over samples and classes", choices=("batch", "element")
-    )
-    detach: bool = option(True, "teachers and the scale s are constant")
+    detach: bool = option(True, "what teaches, and the scale s, are constant")
 
     paper = "Wu et al., Nature Communications 2022, arXiv:2108.13323"
     needs = Needs(embedding=True, dense=False)
@@ -106,8 +100,8 @@ class FedKD(Algorithm):
 
     @property
     def legs(self) -> tuple[Leg, ...]:
-        clip: dict[str, Any] = {} if self.clip is None else {"clip": self.clip}
-        opts = {"model.": clip, "proj.": clip, "aux.": {**clip, "lr": self.lr_g}}
+        own, aux = self.clipping, {**self.clipping, "lr": self.lr_g}
+        opts = {"model.": own, "proj.": own, "aux.": aux}
         phase = Phase(train=("model.", "proj.", "aux."), opts=opts, eval=("ref.",))
         return (Leg(down=Down, up=Packed, phases=(phase,)),)
 
@@ -165,7 +159,7 @@ class FedKD(Algorithm):
         z_own, own = net(batch.x)
         z_aux, aux = net["aux"](batch.x)
         ce_own, ce_aux = ce(own, batch.y), ce(aux, batch.y)
-        distil = kl(aux, own, self.kl_mean, self.detach) + kl(own, aux, self.kl_mean, self.detach)
+        distil = self.kl(aux, own) + self.kl(own, aux)
         scale = (ce_own + ce_aux).clamp(min=SMALLEST_SCALE)
         if self.detach:
             scale = scale.detach()

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ..core.algorithm import Preset, methods
 from ..core.options import option
-from ..core.record import Record, Replies, Reply, Tree, Weights
+from ..core.record import Record, Replies, Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.sharing import SharedWeights
 
@@ -82,5 +82,5 @@ class FedOpt(SharedWeights):
             return self.beta2 * v + (1 - self.beta2) * square
         return v - (1 - self.beta2) * square * torch.sign(v - square)
 
-    def weight(self, reply: Reply) -> float:
-        return reply.n if self.weighting == "samples" else 1
+    def weight(self, samples: int) -> float:
+        return samples if self.weighting == "samples" else 1

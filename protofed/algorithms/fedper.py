@@ -18,24 +18,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core.algorithm import Needs, methods
-from ..core.options import option
-from ..ops.sharing import SharedWeights, private_prefixes, split_needs
+from ..core.algorithm import methods
+from ..ops.sharing import SharedBase
 
 
 @methods.register("fedper")
 @dataclass(frozen=True)
-class FedPer(SharedWeights):
+class FedPer(SharedBase):
     """Shared base, private heads."""
 
-    split: str = option("head", "what stays private: head, fc, or module names joined by +")
-
     paper = "Arivazhagan et al., 2019, arXiv:1912.00818"
-
-    @property
-    def private(self) -> tuple[str, ...]:
-        return private_prefixes(self.split)
-
-    @property
-    def needs(self) -> Needs:
-        return split_needs(self.private)

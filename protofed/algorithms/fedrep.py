@@ -21,18 +21,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core.algorithm import Leg, Needs, Phase, Preset, methods
+from ..core.algorithm import Leg, Phase, Preset, methods
 from ..core.options import option
 from ..core.record import Weights
-from ..ops.sharing import SharedWeights, private_prefixes, split_needs
+from ..ops.sharing import SharedBase
 
 
 @methods.register("fedrep")
 @dataclass(frozen=True)
-class FedRep(SharedWeights):
+class FedRep(SharedBase):
     """Shared base, private heads, trained one after the other."""
 
-    split: str = option("head", "what stays private: head, fc, or module names joined by +")
     e_head: int = option(1, "E_h, epochs of the head phase", low=0)
     e_body: int | None = option(None, "E_b, epochs of the body phase; default: the run's epochs", low=0)
 
@@ -41,14 +40,6 @@ class FedRep(SharedWeights):
         "paper": Preset(note="with the budget of FedProto's papers: one epoch a phase"),
         "official": Preset({"e_head": 10, "e_body": 1}, note="the authors' released code"),
     }
-
-    @property
-    def private(self) -> tuple[str, ...]:
-        return private_prefixes(self.split)
-
-    @property
-    def needs(self) -> Needs:
-        return split_needs(self.private)
 
     @property
     def legs(self) -> tuple[Leg, ...]:

@@ -24,30 +24,24 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ..core.algorithm import Algorithm, Leg, Phase, Preset, Ran, View, methods
+from ..core.algorithm import Leg, Phase, Preset, Ran, View, methods
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Replies, Tree, Weights
 from ..core.task import Task, Turn
-from ..ops.distill import auxiliary_model, kl
+from ..ops.distill import MutualLearning, auxiliary_model
 from ..ops.losses import ce
 from ..ops.trees import Average
 
 
 @methods.register("fml")
 @dataclass(frozen=True)
-class Fml(Algorithm):
+class Fml(MutualLearning):
     """Own models and a small shared model teach each other."""
 
     alpha: float = option(0.5, "α, share of cross-entropy in the own model's loss", low=0, high=1)
     beta: float = option(0.5, "β, share of cross-entropy in the auxiliary model's loss", low=0, high=1)
-    aux: str = option("", "auxiliary model, such as cnn4; empty: the smallest of the clients' models")
-    clip: float | None = option(10.0, "largest gradient norm, per model; none: as the run says", above=0)
-    kl_mean: str = option(
-        "batch", "KL as a mean over samples, or over samples and classes", choices=("batch", "element")
-    )
-    detach: bool = option(True, "teachers are constant")
 
     paper = "Shen et al., 2020, arXiv:2006.16765"
     keep = ("model.",)
@@ -62,8 +56,7 @@ class Fml(Algorithm):
 
     @property
     def legs(self) -> tuple[Leg, ...]:
-        changes = {} if self.clip is None else {"clip": self.clip}
-        phase = Phase(opts={"model.": changes, "aux.": changes})
+        phase = Phase(opts={"model.": self.clipping, "aux.": self.clipping})
         return (Leg(down=Weights, up=Weights, phases=(phase,)),)
 
     def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
@@ -89,11 +82,8 @@ class Fml(Algorithm):
         """L_a + L_g."""
         _, own = net(batch.x)
         _, aux = net["aux"](batch.x)
-        own_loss = self.alpha * ce(own, batch.y) + (1 - self.alpha) * self._kl(aux, own)
-        return own_loss + self.beta * ce(aux, batch.y) + (1 - self.beta) * self._kl(own, aux)
-
-    def _kl(self, teacher: Tensor, student: Tensor) -> Tensor:
-        return kl(teacher, student, self.kl_mean, self.detach)
+        own_loss = self.alpha * ce(own, batch.y) + (1 - self.alpha) * self.kl(aux, own)
+        return own_loss + self.beta * ce(aux, batch.y) + (1 - self.beta) * self.kl(own, aux)
 
     def upload(
         self, net: Net, data: LocalData, down: Weights, mem: Tree, ran: Ran, turn: Turn

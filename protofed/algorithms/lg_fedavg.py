@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 from ..core.algorithm import Needs, Preset, methods
 from ..core.options import option
-from ..core.record import Reply
 from ..ops.sharing import SharedWeights
 
 
@@ -39,5 +38,5 @@ class LgFedAvg(SharedWeights):
         "official": Preset({"weighting": "uniform"}, note="the average of the authors' released code"),
     }
 
-    def weight(self, reply: Reply) -> float:
-        return reply.n if self.weighting == "samples" else 1
+    def weight(self, samples: int) -> float:
+        return samples if self.weighting == "samples" else 1

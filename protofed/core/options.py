@@ -55,10 +55,11 @@ class OptionInfo:
 
 
 def options_of(cls: type) -> list[OptionInfo]:
-    """The options of a dataclass, in the order of their declaration."""
+    """The options of a dataclass in the order of their declaration, inherited ones last."""
     hints = typing.get_type_hints(cls)
     found = []
-    for field in dataclasses.fields(cls):
+    own = cls.__dict__.get("__annotations__", {})
+    for field in sorted(dataclasses.fields(cls), key=lambda field: field.name not in own):
         default = field.default
         if default is dataclasses.MISSING and field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
@@ -89,12 +90,6 @@ def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
         if name not in made and missing:
             raise ConfigError(f"{where}: option {name!r} must be given ({field.metadata.get('help', '')})")
     return cls(**made)
-
-
-def validate(instance: Any, where: str) -> None:
-    """Check the types, choices and ranges of an instance that was made directly in Python."""
-    values = {f.name: getattr(instance, f.name) for f in dataclasses.fields(instance)}
-    build(type(instance), values, where)
 
 
 def parse_spec(text: str) -> tuple[str, dict[str, str]]:

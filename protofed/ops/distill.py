@@ -10,10 +10,15 @@ et al. 2023) for non-target distillation and instance similarities.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax
 
+from ..core.algorithm import Algorithm
 from ..core.errors import ConfigError
+from ..core.options import option
 from ..core.task import Task
 from .prototypes import one_hot
 
@@ -61,6 +66,29 @@ def auxiliary_model(task: Task, written: str) -> nn.Module:
             "leave aux empty to use the smallest of the clients' models"
         )
     return task.make_model(written)
+
+
+@dataclass(frozen=True)
+class MutualLearning(Algorithm):
+    """Frame of FML and FedKD: a client's own model and an auxiliary one, which travels, teach each other."""
+
+    aux: str = option("", "auxiliary model, such as cnn4; empty: the smallest of the clients' models")
+    clip_each: float | None = option(
+        10.0, "largest gradient norm of each module by itself; none: the setting `clip` of the run", above=0
+    )
+    kl_mean: str = option(
+        "batch", "KL as a mean over samples, or over samples and classes", choices=("batch", "element")
+    )
+    detach: bool = option(True, "what teaches is constant")
+
+    @property
+    def clipping(self) -> dict[str, Any]:
+        """Change to the run's optimiser, for each module."""
+        return {} if self.clip_each is None else {"clip": self.clip_each}
+
+    def kl(self, teacher: Tensor, student: Tensor) -> Tensor:
+        """KL(teacher ‖ student) as the options say."""
+        return kl(teacher, student, self.kl_mean, self.detach)
 
 
 def _terms(teacher: Tensor, student: Tensor) -> Tensor:

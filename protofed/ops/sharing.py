@@ -2,7 +2,7 @@
 
 `SharedWeights` is not a method: it is FedAvg's frame (send weights, train, average by sample counts)
 for methods that change one step of it. A subclass names the tensors that stay private, or overrides a
-hook.
+hook. `SharedBase` is the same with an option for what stays private.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..core.data import Batch, LocalData
 from ..core.errors import ConfigError
 from ..core.net import Net, selects
 from ..core.options import option
-from ..core.record import Record, Replies, Reply, Tree, Weights
+from ..core.record import Record, Replies, Tree, Weights
 from ..core.task import Task, Turn
 from .losses import ce
 from .trees import Average
@@ -73,14 +73,15 @@ class SharedWeights(Algorithm):
 
     # parts of hooks
 
-    def weight(self, reply: Reply) -> float:
-        """Weight of a client in the average."""
-        return reply.n
+    def weight(self, samples: int) -> float:
+        """Weight in the average of a client with so many training samples."""
+        return samples
 
     def average(self, replies: Replies) -> Tree:
+        """Mean of the uploaded weights, by `weight`."""
         average = Average()
         for reply in replies:
-            average.add(reply.up.weights, self.weight(reply), reply.client)
+            average.add(reply.up.weights, self.weight(reply.n), reply.client)
         return average.result()
 
     def shared(self, tensors: Tree, task: Task, group: int) -> Tree:
@@ -102,6 +103,21 @@ class SharedWeights(Algorithm):
                     f"{self.name}: all of model {task.groups[group].name} would be private, nothing shared; "
                     "name a smaller part with --split"
                 )
+
+
+@dataclass(frozen=True)
+class SharedBase(SharedWeights):
+    """The same for methods whose clients share one part of the model and keep the other, named by `split`."""
+
+    split: str = option("head", "what stays private: head, fc, or module names joined by +")
+
+    @property
+    def private(self) -> tuple[str, ...]:
+        return private_prefixes(self.split)
+
+    @property
+    def needs(self) -> Needs:
+        return split_needs(self.private)
 
 
 def private_prefixes(split: str) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ def test_optimisers():
     opts = phase_opts(task, phase, Turn(task, 1))
     assert (opts["model."].lr, opts["proj."].lr, opts["aux."].lr) == (0.05, 0.05, 0.3)
     assert {opts[p].clip for p in ("model.", "proj.", "aux.")} == {10.0}
-    assert FedKD(clip=None).legs[0].phases[0].opts["model."] == {}
+    assert FedKD(clip_each=None).legs[0].phases[0].opts["model."] == {}
 
 
 # compression

@@ -86,7 +86,7 @@ def test_optimisers_are_the_runs_own_with_clipping_per_model():
     opts = phase_opts(task, phase, Turn(task, 1))
     assert opts["model."] == opts["aux."]
     assert (opts["aux."].lr, opts["aux."].momentum, opts["aux."].clip) == (0.05, 0.5, 10.0)
-    unset = phase_opts(task, Fml(clip=None).legs[0].phases[0], Turn(task, 1))
+    unset = phase_opts(task, Fml(clip_each=None).legs[0].phases[0], Turn(task, 1))
     assert unset["aux."].clip == 3.0
 
 
@@ -154,7 +154,9 @@ def test_rounds_without_steps_leave_the_auxiliary_model():
         assert torch.allclose(tensor, before[name], atol=1e-14), name
 
 
-@pytest.mark.parametrize(("name", "value"), [("alpha", 2), ("beta", -1), ("clip", 0), ("kl_mean", "sum")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("alpha", 2), ("beta", -1), ("clip_each", 0), ("kl_mean", "sum")]
+)
 def test_wrong_options(name, value):
     with pytest.raises(ConfigError, match=name):
         resolve({"method": "fml", "options": {name: value}})
@@ -162,6 +164,6 @@ def test_wrong_options(name, value):
 
 def test_presets():
     paper = resolve({"method": "fml"}).make_method()
-    assert (paper.alpha, paper.beta, paper.clip, paper.detach) == (0.5, 0.5, 10.0, True)
+    assert (paper.alpha, paper.beta, paper.clip_each, paper.detach) == (0.5, 0.5, 10.0, True)
     official = resolve({"method": "fml", "preset": "official"}).make_method()
     assert (official.kl_mean, official.detach) == ("element", False)

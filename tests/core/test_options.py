@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protofed.core.errors import ConfigError, unknown
-from protofed.core.options import build, option, options_of, parse_spec, validate
+from protofed.core.options import build, option, options_of, parse_spec
 
 quick = settings(max_examples=25, deadline=None)
 
@@ -125,18 +125,24 @@ def test_an_option_without_default_must_be_given() -> None:
         build(Needy, {}, "needy")
 
 
-def test_validate_checks_what_python_code_made() -> None:
-    validate(Sample(count=5), "here")
-    with pytest.raises(ConfigError, match="here: count: must be at most 10, got 50"):
-        validate(Sample(count=50), "here")
-
-
 def test_options_of_gives_names_defaults_and_help_in_order() -> None:
     infos = options_of(Sample)
     assert [i.name for i in infos][:3] == ["count", "rate", "limit"]
     assert (infos[0].default, infos[0].help, infos[0].type_name) == (3, "how many", "int")
     assert infos[3].choices == ("plain", "fancy")
     assert infos[-1].default == {}
+
+
+def test_inherited_options_come_last() -> None:
+    @dataclass(frozen=True)
+    class Frame:
+        common: int = option(1, "of all")
+
+    @dataclass(frozen=True)
+    class Special(Frame):
+        own: int = option(2, "of this one")
+
+    assert [info.name for info in options_of(Special)] == ["own", "common"]
 
 
 def test_defaults_of_dicts_are_not_shared() -> None:

@@ -18,10 +18,9 @@ def test_a_method_with_everything():
     assert choice.settings == {"lr": "0.5", "batch_size": "3"}
 
 
-def test_an_option_of_the_method_goes_before_a_setting():
-    """FML clips by an option of its own; `clip` is a setting too."""
-    assert read_method("fml:clip=3").options == {"clip": "3"}
-    assert read_method("fedavg:clip=3").settings == {"clip": "3"}
+def test_a_name_is_an_option_of_the_method_or_a_setting():
+    assert read_method("fml:clip_each=3").options == {"clip_each": "3"}
+    assert read_method("fml:clip=3").settings == {"clip": "3"}
 
 
 @pytest.mark.parametrize(
