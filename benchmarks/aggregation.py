@@ -18,10 +18,9 @@ import torch
 from torch import nn
 
 from protofed.algorithms.fedproto import FedProto, Protos
-from protofed.core.client import ClientState, Outcome, Work
-from protofed.core.record import Replies
+from protofed.core.answer import Answer, Block, ClientState, Replies, Reply, Work
 from protofed.core.task import Group, Task, Turn
-from protofed.engines.base import Answer, Bundle
+from protofed.engines.checks import Checks
 from protofed.engines.cohort import LARGEST
 from protofed.engines.inbox import Inbox, Tally
 from protofed.engines.store import Store
@@ -63,15 +62,15 @@ def aggregation(uploads: int, repeats: int) -> dict[str, Any]:
 def _ours(task: Task, answers: Iterable[Answer]) -> Any:
     method = task.algorithm
     turn = Turn(task, 1)
-    inbox = Inbox(task, method.legs[0], 1, Store(), Tally(), "stop")
+    inbox = Inbox(task, method.legs[0], 1, Store(), Tally(), "stop", Checks(task))
     replies = Replies.of_blocks(inbox.read(answers, together=True))
     return method.aggregate(method.init(task, turn), replies, turn)
 
 
-def _plain(outcomes: Iterable[Outcome]) -> Any:
+def _plain(outcomes: Iterable[Reply]) -> Any:
     total = torch.zeros(CLASSES, DIM)
     for outcome in outcomes:
-        total.add_(outcome.up.mean)  # type: ignore[attr-defined]
+        total.add_(outcome.up.mean)
     return total
 
 
@@ -85,23 +84,22 @@ def _stream(pool: Sequence[T], count: int) -> Iterator[T]:
     return itertools.islice(itertools.cycle(pool), count)
 
 
-def _pool(count: int) -> list[Outcome]:
+def _pool(count: int) -> list[Reply]:
     generator = torch.Generator().manual_seed(0)
     made = []
     for client in range(count):
         mean = torch.randn(CLASSES, DIM, generator=generator)
         n = torch.randint(1, 50, (CLASSES,), generator=generator)
         up = Protos(mean, torch.arange(CLASSES), n, {})
-        made.append(Outcome(client, int(n.sum()), up, ClientState(), Work(1, 1, 1.0)))
+        made.append(Reply(client, int(n.sum()), up, ClientState(), Work(1, 1, 1.0)))
     return made
 
 
-def _bundle(outcomes: Sequence[Outcome], task: Task) -> Bundle:
+def _bundle(outcomes: Sequence[Reply], task: Task) -> Block:
     """As a worker process sends them."""
-    clients, counts, ups, states, works = zip(*outcomes)
-    joined = Protos.join(ups, task.sizes)
-    assert joined is not None
-    return Bundle(clients, counts, joined, states, works)
+    block = Block.join(Protos, outcomes, task.sizes)
+    assert block is not None
+    return block
 
 
 def _task(clients: int) -> Task:

@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from . import experiment
 from .config import Config, read_recipe, resolve
-from .core.client import ClientState, assemble, kept_names
+from .core.answer import ClientState
+from .core.client import assemble, kept_names
 from .core.data import LocalData
 from .core.errors import ConfigError, DataError
 from .core.record import Record
-from .core.task import Group, Turn
+from .core.task import ClientTurn, Group
 from .data.federated import OwnData
 from .data.own import Samples, read_samples, without_samples
 from .models.check import try_forward
@@ -128,7 +129,7 @@ def federate(
         )
     records = experiment.carry_out(experiment.Experiment(config, task, data, federation), None)
     for i, client in enumerate(clients):
-        turn = Turn(task, federation.round, "eval", i)
+        turn = ClientTurn(task, federation.round, "eval", client=i)
         tensors = assemble(task, turn, engine.store.get(i), algorithm.broadcast(federation.state, turn))
         own = {n[len("model.") :]: t for n, t in tensors.items() if n.startswith("model.")}
         client.model.load_state_dict(own)

@@ -17,6 +17,7 @@ from torch import nn
 from . import algorithms as _registers_all_methods  # noqa: F401
 from .config import Config, Train, resolve
 from .core.algorithm import Algorithm, Needs
+from .core.answer import Score
 from .core.data import ClientData, LocalData
 from .core.errors import ConfigError, EngineError
 from .core.optim import Opt
@@ -32,7 +33,7 @@ from .engines.base import Engine
 from .engines.federation import Federation
 from .engines.store import Store
 from .engines.workers import own_cores
-from .metrics.scores import Score, summarise
+from .metrics.scores import summarise
 from .models.check import check_model
 from .models.groups import assign
 from .runs.about import AboutRun, has_about, write_about
@@ -80,7 +81,10 @@ class Experiment:
             if run:
                 run.append("metrics.jsonl", record)
                 if record["round"] % system.checkpoint_every == 0 or record["round"] == last:
-                    run.checkpoints.save(record["round"], self.federation.state, self.federation.engine.store)
+                    engine = self.federation.engine
+                    run.checkpoints.save(
+                        record["round"], self.federation.state, engine.store, engine.memory()
+                    )
             records.append(record)
             if progress:
                 progress(record)
@@ -189,16 +193,24 @@ def reopen(
     """The experiment of a run directory, as of its last checkpoint; with a configuration in place of its
     own, one of more rounds."""
     experiment = build(resolve(config or directory.config))
-    federation = experiment.federation
-    if directory.checkpoints.manifest.exists() or directory.checkpoints.previous.exists():
-        store = federation.engine.store
-        round, state, warning = directory.checkpoints.load(type(federation.state), store)
-        federation.round, federation.state = round, state.map(lambda t: t.to(experiment.task.device))
+    if directory.checkpoints.exist:
+        warning = restore(directory, experiment.federation)
         if warning and warn:
             warn(warning)
     elif directory.lines("metrics.jsonl") and warn:
         warn(f"{directory.path} has no checkpoint yet: starting from the first round")
     return experiment
+
+
+def restore(directory: RunDir, federation: Federation) -> str:
+    """Bring a federation to the last checkpoint; returns a warning if that was damaged and the one before
+    was taken."""
+    engine = federation.engine
+    found = directory.checkpoints.load(type(federation.state), engine.store)
+    federation.round = found.round
+    federation.state = found.state.map(lambda tensor: tensor.to(federation.task.device))
+    engine.recall(found.engine)
+    return found.warning
 
 
 def make_federation(config: Config, task: Task, data: ClientData) -> Federation:

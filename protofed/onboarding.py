@@ -18,14 +18,14 @@ import numpy as np
 
 from .config import Config
 from .core.algorithm import Leg
-from .core.client import ClientState, run_leg
+from .core.answer import ClientState
+from .core.client import run_leg, score_client
 from .core.data import LocalData
 from .core.errors import ConfigError, DataError
 from .core.net import selects
 from .core.record import Record, Tree
-from .core.task import Group, Task, Turn
+from .core.task import ClientTurn, Group, Task, Turn
 from .experiment import Experiment, make_task
-from .metrics.scores import score_client
 from .models.groups import assign
 
 
@@ -123,11 +123,11 @@ def _fitting(down: Record, task: Task, client: int) -> Record:
     return _with_weights(down, {n: t for n, t in own.items() if selects(prefixes, n)})
 
 
-def _turn(task: Task, experiment: Experiment, client: int, epochs: int) -> Turn:
-    return Turn(task, experiment.federation.round + 1, "onboard", client, epochs)
+def _turn(task: Task, experiment: Experiment, client: int, epochs: int) -> ClientTurn:
+    return ClientTurn(task, experiment.federation.round + 1, "onboard", client=client, epochs=epochs)
 
 
-def _trained(turn: Turn, train: LocalData, test: LocalData, down: Record) -> dict[str, float]:
+def _trained(turn: ClientTurn, train: LocalData, test: LocalData, down: Record) -> dict[str, float]:
     leg = turn.task.algorithm.legs[-1]
     outcome = run_leg(turn, Leg("onboard", leg.down, leg.up, leg.phases), None, train, down)
     return _test(turn, outcome.state, train, test, _trained_weights(down, turn))
@@ -147,7 +147,7 @@ def _with_weights(down: Record, weights: Tree) -> Record:
 
 
 def _test(
-    turn: Turn, state: ClientState | None, train: LocalData, test: LocalData, down: Record
+    turn: ClientTurn, state: ClientState | None, train: LocalData, test: LocalData, down: Record
 ) -> dict[str, float]:
     score = score_client(replace(turn, leg="eval"), state, train, test, down)
     return {mode: 100.0 * hits / score.n for mode, hits in score.correct.items()} if score.n else {}

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from .config import resolve
 from .core.algorithm import Algorithm
-from .core.client import ClientState
+from .core.answer import ClientState
 from .core.data import LocalData
 from .core.record import Record
 from .core.rng import torch_generator
@@ -254,10 +254,10 @@ def assert_close(one: Mapping[str, Tensor], two: Mapping[str, Tensor], tolerance
 
 
 def _eval_jobs(experiment: Experiment) -> list[Any]:
-    from .core.algorithm import Leg
-    from .core.task import Turn
+    from .core.task import ClientTurn
     from .engines.base import Job
 
     algorithm: Algorithm = experiment.task.algorithm
-    turns = [Turn(experiment.task, experiment.federation.round, "eval", c) for c in experiment.tested()]
-    return [Job(t, Leg("eval"), algorithm.broadcast(experiment.federation.state, t)) for t in turns]
+    round, tested = experiment.federation.round, experiment.tested()
+    turns = [ClientTurn(experiment.task, round, "eval", client=client) for client in tested]
+    return [Job(turn, algorithm.broadcast(experiment.federation.state, turn)) for turn in turns]

@@ -13,7 +13,7 @@ from typing import Any
 from protofed import experiment
 from protofed.config import resolve
 from protofed.core.algorithm import methods
-from protofed.core.client import Outcome
+from protofed.core.answer import Reply
 from protofed.core.record import Nothing, Record
 from protofed.engines.base import Job
 
@@ -80,7 +80,7 @@ def _build(method: str) -> experiment.Experiment:
 
 
 def _messages(jobs: list[Job], done: list[Any]) -> list[Sent]:
-    ups = [one.up for one in done if isinstance(one, Outcome)]
+    ups = [one.up for one in done if isinstance(one, Reply)]
     if len(ups) < len(jobs):
         raise RuntimeError(
             f"{jobs[0].turn.task.algorithm.name}: a client of the example did not answer: {done}"

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Ran, View, methods
+from ..core.answer import Replies
 from ..core.data import Batch, LocalData
 from ..core.net import Net
-from ..core.record import Payload, Record, Replies, Tree
+from ..core.record import Payload, Record, Tree
 from ..core.task import Task, Turn
 from ..ops.losses import ce
 

@@ -39,12 +39,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Phase, Preset, Ran, View, methods
+from ..core.answer import Replies
 from ..core.data import Batch, LocalData
 from ..core.errors import MessageError
 from ..core.net import Net
 from ..core.optim import Opt
 from ..core.options import option
-from ..core.record import Nothing, Record, Replies, Tree, Weights
+from ..core.record import Nothing, Record, Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.distances import cosine
 from ..ops.distill import kl, non_target_kl, off_diagonal

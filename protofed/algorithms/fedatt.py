@@ -23,8 +23,9 @@ import torch
 from torch import Tensor
 
 from ..core.algorithm import Preset, methods
+from ..core.answer import Replies
 from ..core.options import option
-from ..core.record import Replies, Weights
+from ..core.record import Weights
 from ..core.task import Turn
 from ..ops.sharing import SharedWeights
 from ..ops.trees import Average

@@ -32,10 +32,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Preset, Ran, View, methods
+from ..core.answer import Replies, blocks, cat
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Tree, blocks, cat
+from ..core.record import Record, Tree
 from ..core.task import Task, Turn
 from ..ops.losses import ce
 from ..ops.prototypes import class_sums, means, owned, rows, table

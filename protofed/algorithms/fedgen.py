@@ -32,11 +32,12 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from ..core.algorithm import Algorithm, Leg, Needs, Phase, Preset, Ran, View, methods
+from ..core.answer import Replies, Reply
 from ..core.data import Batch, LocalData
 from ..core.errors import MessageError
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Reply, Tree
+from ..core.record import Record, Tree
 from ..core.task import Task, Turn
 from ..ops.distill import kl
 from ..ops.generator import Generator, Plan, draw, train

@@ -31,11 +31,12 @@ import torch
 from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Ran, View, methods
+from ..core.answer import Replies, cat
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.optim import Opt, Stepper
 from ..core.options import option
-from ..core.record import Replies, Tree, Weights, cat
+from ..core.record import Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.losses import ce
 from ..ops.prototypes import Protos, class_means, owned

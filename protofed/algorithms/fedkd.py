@@ -33,11 +33,12 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from ..core.algorithm import Leg, Needs, Phase, Preset, Ran, View, methods
+from ..core.answer import Replies
 from ..core.data import Batch, LocalData
 from ..core.errors import MessageError
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Tree
+from ..core.record import Record, Tree
 from ..core.task import Task, Turn
 from ..ops.distill import MutualLearning, auxiliary_model
 from ..ops.losses import ce

@@ -23,8 +23,9 @@ import torch
 from torch import Tensor
 
 from ..core.algorithm import Preset, methods
+from ..core.answer import Replies
 from ..core.options import option
-from ..core.record import Record, Replies, Tree, Weights
+from ..core.record import Record, Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.sharing import SharedWeights
 

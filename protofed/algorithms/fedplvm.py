@@ -32,10 +32,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.algorithm import Needs, Preset, Ran, View, methods
+from ..core.answer import Replies
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Tree
+from ..core.record import Record, Tree
 from ..core.task import Task, Turn
 from ..ops.clusters import Clustered, ClusteredPrototypes, pooled, renew
 from ..ops.contrast import centres, contrast, own_mean, same_class

@@ -33,10 +33,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ..core.algorithm import Algorithm, Leg, Needs, Preset, Ran, View, methods
+from ..core.answer import Replies
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Tree
+from ..core.record import Record, Tree
 from ..core.task import Task, Turn
 from ..ops.distances import cosine
 from ..ops.prototypes import class_means, owned, prototype_predictions, table

@@ -30,10 +30,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Preset, Ran, View, methods
+from ..core.answer import Replies, Reply, blocks, cat
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Reply, Tree, blocks, cat
+from ..core.record import Record, Tree
 from ..core.task import Task, Turn
 from ..ops.distances import DISTANCES
 from ..ops.losses import ce, class_pull, sample_pull

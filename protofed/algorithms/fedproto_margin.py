@@ -39,10 +39,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Preset, Ran, View, methods
+from ..core.answer import Replies, Reply
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Reply, Tree, Weights
+from ..core.record import Record, Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.losses import ce
 from ..ops.margins import attention_weights, displacement, minmax, spm

@@ -38,10 +38,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Preset, Ran, View, methods
+from ..core.answer import Replies, cat
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Tree, cat
+from ..core.record import Record, Tree
 from ..core.task import Task, Turn
 from ..ops import tgp_server
 from ..ops.distances import DISTANCES

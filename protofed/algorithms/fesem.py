@@ -29,11 +29,12 @@ from jaxtyping import Int
 from torch import Tensor
 
 from ..core.algorithm import Leg, Preset, Ran, methods
+from ..core.answer import Replies, Reply
 from ..core.data import LocalData
 from ..core.errors import ConfigError, MessageError
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Reply, Tree, Weights
+from ..core.record import Record, Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.kmeans import plus_plus, squared_distances
 from ..ops.sharing import SharedWeights

@@ -25,10 +25,11 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from ..core.algorithm import Leg, Phase, Preset, Ran, View, methods
+from ..core.answer import Replies
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Replies, Tree, Weights
+from ..core.record import Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.distill import MutualLearning, auxiliary_model
 from ..ops.losses import ce

@@ -32,10 +32,11 @@ from types import MappingProxyType
 from torch import Tensor
 
 from ..core.algorithm import Preset, Ran, View, methods
+from ..core.answer import Replies
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Replies, Tree
+from ..core.record import Tree
 from ..core.task import Turn
 from ..ops.clusters import Clustered, ClusteredPrototypes, pooled, renew
 from ..ops.contrast import centres, contrast, same_class

@@ -32,11 +32,12 @@ from jaxtyping import Int
 from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Ran, View, methods
+from ..core.answer import Replies
 from ..core.data import Batch, LocalData
 from ..core.errors import ConfigError
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Tree, Weights
+from ..core.record import Record, Tree, Weights
 from ..core.task import Task, Turn
 from ..ops.losses import ce
 from ..ops.slices import SliceAverage, cut, misfit

@@ -25,10 +25,11 @@ import torch
 from torch import Tensor
 
 from ..core.algorithm import Leg, Needs, Preset, Ran, View, methods
+from ..core.answer import Replies
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
-from ..core.record import Record, Replies, Tree
+from ..core.record import Record, Tree
 from ..core.task import Task, Turn
 from ..ops.losses import ce
 from ..ops.sharing import SharedWeights

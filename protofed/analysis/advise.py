@@ -27,7 +27,7 @@ from ..core.client import assemble
 from ..core.data import Batch, LocalData, batch_rows
 from ..core.errors import ConfigError
 from ..core.net import LiveNet
-from ..core.task import Task, Turn
+from ..core.task import ClientTurn, Task, Turn
 from ..experiment import Experiment
 from ..metrics.theory import (
     Theorem2,
@@ -99,7 +99,7 @@ def advise(experiment: Experiment, clients: Sequence[int], iterations: int, eps:
 def trace(experiment: Experiment, client: int, steps: int) -> Constants:
     """Plain SGD for some steps from the client's present state; the estimates along the way."""
     task, federation = experiment.task, experiment.federation
-    turn = Turn(task, federation.round + 1, "advise", client)
+    turn = ClientTurn(task, federation.round + 1, "advise", client=client)
     data = experiment.data.train(client)
     down = task.algorithm.broadcast(federation.state, turn)
     state = federation.engine.store.get(client)

@@ -31,7 +31,7 @@ from ..core.errors import ConfigError
 from ..core.net import BoundNet
 from ..core.record import Tree
 from ..core.rng import numpy_generator, torch_generator
-from ..core.task import Turn
+from ..core.task import ClientTurn
 from ..experiment import Experiment
 from ..metrics.analysis import amm, ffd, mmd
 from ..models.flops import multiply_adds
@@ -60,7 +60,7 @@ def trained_net(experiment: Experiment, client: int) -> BoundNet:
             f"{task.algorithm.name} has several legs a round: measure it with net_of=evaluated_net"
         )
     leg = task.algorithm.legs[0]
-    turn = Turn(task, max(1, federation.round), leg.name, client, task.epochs)
+    turn = ClientTurn(task, max(1, federation.round), leg.name, client=client, epochs=task.epochs)
     down = task.algorithm.broadcast(federation.state, turn)
     outcome = run_leg(turn, leg, federation.engine.store.get(client), experiment.data.train(client), down)
     return _net(experiment, client, {**outcome.state.kept, **getattr(outcome.up, "weights", {})})
@@ -68,7 +68,7 @@ def trained_net(experiment: Experiment, client: int) -> BoundNet:
 
 def _evaluated(experiment: Experiment, client: int) -> Tree:
     task, federation = experiment.task, experiment.federation
-    turn = Turn(task, federation.round, "eval", client)
+    turn = ClientTurn(task, federation.round, "eval", client=client)
     with torch.no_grad():
         down = task.algorithm.broadcast(federation.state, turn)
         return assemble(task, turn, federation.engine.store.get(client), down)

@@ -20,12 +20,13 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from .answer import Replies
 from .data import Batch, LocalData
 from .net import Net
 from .optim import Opt
-from .record import Nothing, Record, Replies, Tree
+from .record import Nothing, Record, Tree
 from .registry import Registry
-from .task import Task, Turn
+from .task import ClientTurn, Task, Turn
 
 View = dict[str, Any]  # tensors (or dicts of tensors) that `loss` reads
 Loss = Tensor | tuple[Tensor, dict[str, Tensor]]
@@ -140,28 +141,28 @@ class Algorithm(ABC):
         return Nothing()
 
     def broadcast(self, state: Any, turn: Turn) -> Record:
-        """What goes down to `turn.client`. Cheap: compute in `aggregate`."""
+        """What goes down to `turn.client` (None: a newcomer). Cheap: compute in `aggregate`."""
         return Nothing()
 
     def aggregate(self, state: Any, replies: Replies, turn: Turn) -> Any:
         """Next state from the accepted replies (at least one)."""
         return state
 
-    def check_upload(self, up: Any, turn: Turn) -> None:
+    def check_upload(self, up: Any, turn: ClientTurn) -> None:
         """Raise MessageError for an upload of `turn.client` that `aggregate` could not use although names,
         kinds and shapes are as declared. Asked where uploads come from other machines."""
 
     # client
 
-    def load(self, tensors: Tree, down: Any, turn: Turn) -> Tree:
+    def load(self, tensors: Tree, down: Any, turn: ClientTurn) -> Tree:
         """Install what came down; by default the field `weights` if there is one."""
         return {**tensors, **getattr(down, "weights", {})}
 
-    def prepare(self, net: Net, data: LocalData, down: Any, mem: Tree, turn: Turn) -> View:
+    def prepare(self, net: Net, data: LocalData, down: Any, mem: Tree, turn: ClientTurn) -> View:
         """All that `loss` reads besides net and batch, in shapes equal for all clients of a group."""
         return {}
 
-    def before(self, net: Net, data: LocalData, down: Any, mem: Tree, turn: Turn) -> Any:
+    def before(self, net: Net, data: LocalData, down: Any, mem: Tree, turn: ClientTurn) -> Any:
         """A pass before training, kept for `upload` as `ran.before`."""
         return None
 
@@ -175,7 +176,7 @@ class Algorithm(ABC):
         raise TypeError(f"{type(self).__name__} trains but defines no loss")
 
     def upload(
-        self, net: Net, data: LocalData, down: Any, mem: Tree, ran: Ran, turn: Turn
+        self, net: Net, data: LocalData, down: Any, mem: Tree, ran: Ran, turn: ClientTurn
     ) -> tuple[Record, Tree]:
         """What goes up, and the client's next private memory."""
         return Nothing(), mem
@@ -194,6 +195,12 @@ class Algorithm(ABC):
         """Client → weight (sum 1) in the average of the round that led to `state`, if the method makes
         one. `samples`: training samples of the participants whose uploads were used, at least one."""
         return None
+
+
+def find_leg(algorithm: Algorithm, name: str) -> Leg:
+    """A method's leg by its name; "eval", the test after a round, has the download of the first."""
+    legs = {leg.name: leg for leg in algorithm.legs}
+    return legs[name] if name != "eval" else Leg("eval", algorithm.legs[0].down, phases=())
 
 
 methods: Registry[Algorithm] = Registry("method")

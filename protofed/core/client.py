@@ -1,90 +1,33 @@
-"""One client's part of a round: the functions that every engine maps over clients.
+"""One client's part of a round, the functions that every engine maps over clients: training and testing.
 
-`run_leg` is the whole of it: begin → train → finish. The cohort engine uses the same `begin` and
-`finish`, and trains many clients at once in between.
+`run_leg` is begin → train → finish. The cohort engine uses the same `begin` and `finish`, and the same
+training loop (train.py) for many clients at once in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .algorithm import Leg, Phase, Ran, View
-from .data import Batch, LocalData, batch_rows
-from .dropout import dropout_layers
+from .algorithm import Leg, Ran
+from .answer import ClientState, Reply, Score, Work, confusion_matrix
+from .data import LocalData
 from .errors import ConfigError, MessageError
 from .net import LiveNet, selects
-from .optim import Opt, Stepper
 from .record import Record, Tree
-from .rng import seed_torch
-from .stages import is_stage, stage, staged
-from .task import Task, Turn
+from .stages import is_stage, stage
+from .task import ClientTurn, Task
+from .train import Alone, Session, set_modes, train
 
 
-@dataclass(frozen=True)
-class ClientState:
-    """What stays at a client between rounds: kept tensors and the method's private memory."""
-
-    kept: Tree = field(default_factory=dict)
-    mem: Tree = field(default_factory=dict)
-
-
-class Work(NamedTuple):
-    """What local training did."""
-
-    steps: int
-    samples: int
-    loss: float  # mean over steps; nan without steps
-
-
-class Outcome(NamedTuple):
-    """A client's answer to one leg."""
-
-    client: int
-    n: int
-    up: Record
-    state: ClientState
-    work: Work
-
-
-@dataclass
-class Session:
-    """A client in the middle of a leg."""
-
-    turn: Turn
-    leg: Leg
-    data: LocalData
-    down: Record
-    mem: Tree
-    tensors: Tree
-    view: View
-    before: Any
-    steps: int = 0
-    samples: int = 0
-    loss_sum: Tensor | float = 0.0
-    sums: dict[str, Tensor] = field(default_factory=dict)
-
-    def collect(self, loss: Tensor, sums: Mapping[str, Tensor], samples: int) -> None:
-        """Count one step, and add its sums."""
-        self.steps += 1
-        self.samples += samples
-        self.loss_sum = self.loss_sum + loss.detach()
-        for key, value in sums.items():
-            value = value.detach()
-            self.sums[key] = self.sums[key] + value if key in self.sums else value
-
-
-def run_leg(turn: Turn, leg: Leg, state: ClientState | None, data: LocalData, down: Record) -> Outcome:
+def run_leg(turn: ClientTurn, leg: Leg, state: ClientState | None, data: LocalData, down: Record) -> Reply:
     """Carry out one leg at one client."""
     session = begin(turn, leg, state, data, down)
-    net = turn.task.live(turn.group)
     for number, phase in enumerate(leg.phases):
-        _train(session, net, phase, number)
-    return finish(session, net)
+        train(Alone([session], phase, number), number)
+    return finish(session, turn.task.live(turn.group))
 
 
 def kept_names(task: Task, group: int) -> list[str]:
@@ -94,7 +37,7 @@ def kept_names(task: Task, group: int) -> list[str]:
     return [name for name in names.all if name in buffers or selects(keep, name)]
 
 
-def assemble(task: Task, turn: Turn, state: ClientState | None, down: Record) -> Tree:
+def assemble(task: Task, turn: ClientTurn, state: ClientState | None, down: Record) -> Tree:
     """The client's tensors: what it kept, else its seeded start, overlaid by what came down."""
     tensors = dict(state.kept) if state else {}
     if any(name not in tensors for name in kept_names(task, turn.group)):
@@ -112,7 +55,7 @@ def assemble(task: Task, turn: Turn, state: ClientState | None, down: Record) ->
 
 @is_stage("prepare")
 @torch.no_grad()
-def begin(turn: Turn, leg: Leg, state: ClientState | None, data: LocalData, down: Record) -> Session:
+def begin(turn: ClientTurn, leg: Leg, state: ClientState | None, data: LocalData, down: Record) -> Session:
     """Install the tensors, then `prepare` and `before` in eval mode."""
     task = turn.task
     tensors = assemble(task, turn, state, down)
@@ -126,13 +69,12 @@ def begin(turn: Turn, leg: Leg, state: ClientState | None, data: LocalData, down
 
 
 @torch.no_grad()
-def finish(session: Session, net: LiveNet) -> Outcome:
+def finish(session: Session, net: LiveNet) -> Reply:
     """`upload` in eval mode; the new state is committed by the engine once the reply is accepted."""
     turn, task = session.turn, session.turn.task
-    assert turn.client is not None
     set_modes(net, training=False)
-    mean = float(session.loss_sum) / session.steps if session.steps else float("nan")
-    if session.steps and not torch.isfinite(torch.tensor(mean)):
+    mean = session.loss_sum / session.steps if session.steps else math.nan
+    if session.steps and not math.isfinite(mean):
         raise MessageError(
             f"{task.algorithm.name}: client {turn.client}, round {turn.round}: the training loss is {mean}; "
             "lower lr or the weight of the extra loss terms, or look at this client's data"
@@ -144,126 +86,34 @@ def finish(session: Session, net: LiveNet) -> Outcome:
     names = set(kept_names(task, turn.group))
     kept = {name: tensor for name, tensor in net.tensors().items() if name in names} if names else {}
     work = Work(session.steps, session.samples, mean)
-    return Outcome(turn.client, len(session.data), up, ClientState(kept, mem), work)
+    return Reply(turn.client, len(session.data), up, ClientState(kept, mem), work)
 
 
-def trained_names(task: Task, group: int, phase: Phase, number: int) -> list[str]:
-    """Names of the parameters that a phase moves."""
-    names = task.names(group)
-    found = [name for name in names.parameters if selects(phase.train, name) and name not in names.frozen]
-    if not found:
-        raise ConfigError(
-            f"{task.algorithm.name}: phase {number} trains {phase.train}, but no parameter that requires a "
-            "gradient has a name that starts so; correct the prefix (as in 'model.head.') or the model"
-        )
-    return found
-
-
-def phase_opts(task: Task, phase: Phase, turn: Turn) -> dict[str, Opt]:
-    """Optimisers by prefix, the task's own for all else, at this round's learning rate."""
-    factor = task.lr_factor(turn.round)
-    given = {p: opt if isinstance(opt, Opt) else replace(task.opt, **opt) for p, opt in phase.opts.items()}
-    return {prefix: opt.scaled(factor) for prefix, opt in {"": task.opt, **given}.items()}
-
-
-def phase_batches(
-    session: Session, phase: Phase, number: int, skip_single: bool
-) -> Iterator[tuple[Tensor, Tensor, Tensor, bool]]:
-    """(x, y, row numbers, last epoch?) of every step. Batch order and augmentation follow the turn.
-
-    `skip_single` leaves out batches of one sample, on which BatchNorm cannot be computed.
-    """
-    turn, task = session.turn, session.turn.task
-    size = phase.batch_size or task.batch_size
-    epochs = turn.epochs if phase.epochs is None else phase.epochs
-    if phase.data == "public":
-        public = turn.public_batches(size)
-        assert task.public is not None
-        data = task.public
-        rows = ((idx, e == epochs - 1) for e in range(epochs) for idx in public)
-    else:
-        data = session.data
-        order = turn.generator(f"batches {number}")
-        rows = batch_rows(len(data), size, epochs, order, task.drop_last)  # type: ignore[assignment]
-    augment = turn.generator(f"augment {number}") if data.augment else None
-    step = 0
-    for idx, last in rows:
-        if skip_single and len(idx) == 1:
-            continue
-        if phase.steps is not None and step == phase.steps:
-            return
-        step += 1
-        x = data.x[idx]
-        if data.augment and augment is not None:
-            x = data.augment(x, augment)
-        yield x, data.y[idx], idx, last
-
-
-def _train(session: Session, net: LiveNet, phase: Phase, number: int) -> None:
-    turn, task = session.turn, session.turn.task
-    algorithm = task.algorithm
-    parameters = set(task.names(turn.group).parameters)
-    live = {n: t for n, t in net.named().items() if n in parameters}
-    trained = trained_names(task, turn.group, phase, number)
-    moving = set(trained)
-    for name, parameter in live.items():
-        parameter.requires_grad_(name in moving)
-    set_modes(net, training=True, frozen=phase.eval)
-    params = [live[n] for n in trained]
-    stepper = Stepper(trained, phase_opts(task, phase, turn))
-    layers = [layer for module in net.modules.values() for layer in dropout_layers(module)]
-    draws = turn.generator(f"draw {number}")
-    masks = turn.generator(f"dropout {number}")
-    loss_hook = getattr(algorithm, phase.loss)
-    flags = {flag: torch.tensor(float(flag), dtype=task.dtype) for flag in (False, True)}
-    with torch.enable_grad(), _torch_seed(turn.seed(f"torch {number}")):
-        batches = phase_batches(session, phase, number, has_batchnorm(net, phase.eval))
-        for x, y, idx, last in staged("data", batches):
-            if layers:
-                fill_seeds(layers, torch.randint(2**40, (), generator=masks))
-            rand = algorithm.draw(draws, len(idx), session.view)
-            with stage("forward"):
-                out = loss_hook(net, Batch(x, y, idx, flags[last], rand), session.view)
-            loss, sums = out if isinstance(out, tuple) else (out, {})
-            with stage("backward"):
-                grads = torch.autograd.grad(loss, params, allow_unused=True)
-            with stage("optimiser"):
-                stepper.step(params, grads)
-            session.collect(loss, sums, len(idx))
-
-
-def has_batchnorm(net: LiveNet, frozen: tuple[str, ...] = ()) -> bool:
-    """Whether a BatchNorm layer computes statistics; one in a module in eval mode does not."""
-    batchnorm = nn.modules.batchnorm._BatchNorm
-    return any(
-        isinstance(layer, batchnorm) and not selects(frozen, f"{part}.{name}.")
-        for part, module in net.modules.items()
-        for name, layer in module.named_modules()
-    )
-
-
-def fill_seeds(layers: list[Any], seed: Tensor) -> None:
-    for layer in layers:
-        layer.seed.copy_(seed)
-
-
-def set_modes(net: LiveNet, training: bool, frozen: tuple[str, ...] = ()) -> None:
-    for part, module in net.modules.items():
-        module.train(training)
-        for name, child in module.named_modules() if frozen and training else ():
-            if selects(frozen, f"{part}.{name}." if name else f"{part}."):
-                child.train(False)
-
-
-class _torch_seed:
-    """Seeds torch's global generator for modules that draw from it on their own, and restores it."""
-
-    def __init__(self, seed: int):
-        self.seed = seed
-
-    def __enter__(self) -> None:
-        self.state = torch.get_rng_state()
-        seed_torch(self.seed)
-
-    def __exit__(self, *_: object) -> None:
-        torch.set_rng_state(self.state)
+@torch.no_grad()
+def score_client(
+    turn: ClientTurn, state: ClientState | None, train: LocalData, test: LocalData, down: Record
+) -> Score:
+    """Test a client's model, with the newest download, on its test samples."""
+    task, algorithm = turn.task, turn.task.algorithm
+    net = task.live(turn.group)
+    net.install(assemble(task, turn, state, down))
+    set_modes(net, training=False)
+    mem = state.mem if state else {}
+    correct: dict[str, Tensor] = {}
+    confusion: dict[str, Tensor] = {}
+    loss, n = torch.zeros((), dtype=task.dtype, device=task.device), 0
+    for x, y in test.chunks():
+        scores = algorithm.predict(net, x, train, down, mem)
+        n += int((y >= 0).sum())
+        if "clf" in scores:
+            loss = loss + torch.nn.functional.cross_entropy(
+                scores["clf"], y, ignore_index=-1, reduction="sum"
+            )
+        for mode, values in scores.items():
+            guess = values.argmax(1)
+            correct[mode] = correct.get(mode, 0) + (guess == y).sum()
+            if y.ndim > 1:
+                seen = confusion_matrix(guess, y, task.C)
+                confusion[mode] = confusion[mode] + seen if mode in confusion else seen
+    mean_loss = float(loss) / n if n and "clf" in correct else math.nan
+    return Score(turn.client, n, {m: int(c) for m, c in correct.items()}, mean_loss, confusion)

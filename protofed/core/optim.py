@@ -94,8 +94,8 @@ class Stepper:
 
     def _count(self, key: int, param: Tensor) -> Tensor:
         """How many steps this parameter has made, this one included."""
-        count = self._memory.setdefault(("count", key), torch.zeros((), dtype=torch.float64))
-        return count.add_(1)
+        first = torch.zeros((), dtype=torch.float64, device=param.device)
+        return self._memory.setdefault(("count", key), first).add_(1)
 
     def _clip(self, grads: list[Tensor], largest: float) -> list[Tensor]:
         norm = torch.stack([g.square().sum() for g in grads]).sum().sqrt()
@@ -131,7 +131,7 @@ class StackedStepper(Stepper):
                 self._memory[kind, i][self._rows] = value
 
     def _count(self, key: int, param: Tensor) -> Tensor:
-        first = torch.zeros(len(self._params[key]), dtype=torch.float64)
+        first = torch.zeros(len(self._params[key]), dtype=torch.float64, device=param.device)
         count = self._memory.setdefault(("count", key), first)
         count[self._rows] += 1
         return count[self._rows].reshape(-1, *(1,) * (param.ndim - 1))

@@ -16,13 +16,11 @@ weights. Laws, checked by the tests: `T.of(r.arrays())` equals `r`; payload depe
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, dataclass_transform
 
-import torch
 from torch import Tensor
 
 from .errors import MessageError
@@ -148,101 +146,6 @@ class Weights(Record):
     """Tensors of a model by name, or of the part of it that is shared. As message and as state."""
 
     weights: Tree
-
-
-class Reply(NamedTuple):
-    """One accepted upload: who sent it, the number of training samples there, and what."""
-
-    client: int
-    n: int
-    up: Any  # the leg's `up` record
-
-
-class Block(Sequence[Reply]):
-    """Replies that arrived together, and their fields with joined rows where that was done already."""
-
-    def __init__(self, replies: Iterable[Reply], joined: Tree | None = None):
-        self.joined: Tree = joined or {}
-        self._replies: list[Reply] | Callable[[], list[Reply]] = list(replies)
-        self._count = len(self._replies)
-
-    @classmethod
-    def lazy(cls, count: int, replies: Callable[[], list[Reply]], joined: Tree) -> Block:
-        """A block whose replies are made only if somebody reads single ones."""
-        block = cls((), joined)
-        block._count, block._replies = count, replies
-        return block
-
-    def _list(self) -> list[Reply]:
-        if callable(self._replies):
-            self._replies = self._replies()
-        return self._replies
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[Reply]:
-        return iter(self._list())
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._list()[index]
-
-
-class Replies:
-    """The accepted uploads of one leg, to be read once.
-
-    Iterate where the order does not matter: replies then stream, and memory does not grow with their
-    number. `all()` gives a list sorted by client, for steps whose result depends on the order.
-    """
-
-    def __init__(self, replies: Iterable[Reply]):
-        self._blocks: Iterator[Block] = (Block([reply]) for reply in replies)
-        self._used = False
-
-    @classmethod
-    def of_blocks(cls, blocks: Iterator[Block]) -> Replies:
-        replies = cls(())
-        replies._blocks = blocks
-        return replies
-
-    def __iter__(self) -> Iterator[Reply]:
-        return itertools.chain.from_iterable(self.blocks())
-
-    def blocks(self) -> Iterator[Block]:
-        """As they arrived: one by one, or many together."""
-        if self._used:
-            raise RuntimeError("replies can be read once: keep what you need")
-        self._used = True
-        return self._blocks
-
-    def all(self) -> list[Reply]:
-        return sorted(self, key=lambda reply: reply.client)
-
-
-def blocks(replies: Replies | list[Reply], size: int = 64) -> Iterator[Sequence[Reply]]:
-    """Replies in lists of about `size`, so that sums run over joined rows."""
-    waiting: list[Reply] = []
-    parts: Iterable[Sequence[Reply]] = replies.blocks() if isinstance(replies, Replies) else [replies]
-    for part in parts:
-        if isinstance(part, Block) and part.joined and not waiting:
-            yield part
-            continue
-        for reply in part:
-            waiting.append(reply)
-            if len(waiting) == size:
-                yield waiting
-                waiting = []
-    if waiting:
-        yield waiting
-
-
-def cat(replies: Sequence[Reply], *fields: str) -> list[Tensor]:
-    """The named fields of all replies, rows joined. Not to be changed in place."""
-    ready = replies.joined if isinstance(replies, Block) else {}
-    return [
-        ready[field] if field in ready else torch.cat([getattr(reply.up, field) for reply in replies])
-        for field in fields
-    ]
 
 
 def _names(cls: type[Record]) -> str:

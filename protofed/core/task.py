@@ -18,7 +18,7 @@ from .errors import ConfigError
 from .net import BoundNet, LiveNet, Modules
 from .optim import Opt
 from .record import Tree
-from .rng import key_seed, seeded, torch_generator
+from .rng import seeded, torch_generator
 
 if TYPE_CHECKING:
     from .algorithm import Algorithm
@@ -108,6 +108,13 @@ class Task:
         dtype = {float: self.dtype, int: torch.int64, bool: torch.bool}[kind]
         return torch.zeros(shape, dtype=dtype, device=self.device)
 
+    @property
+    def public_data(self) -> LocalData:
+        """The public samples; an error without them."""
+        if self.public is None:
+            raise ConfigError(f"{self.algorithm.name}: needs public data; give it with --public")
+        return self.public
+
     def group_of(self, client: int | None) -> int:
         """Group of a client; of the server (None) the first."""
         return 0 if client is None else int(self.group_index[client])
@@ -195,7 +202,7 @@ def _names(live: LiveNet) -> Names:
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """Who and when: the task, the round (from 1), the leg, the client (None at the server)."""
+    """When: the task, the round (from 1), the leg. The server's turns have no client."""
 
     task: Task
     round: int
@@ -206,21 +213,27 @@ class Turn:
 
     @property
     def group(self) -> int:
-        """Index of the client's group; at the server of the first."""
+        """The model group of the client; at the server the first."""
         return self.task.group_of(self.client)
 
-    def seed(self, purpose: str) -> int:
-        """The number that `generator` starts from."""
-        return key_seed(self.task.seed, self.round, self.leg, self.client, purpose)
+    @property
+    def key(self) -> tuple[int, int, str, int | None]:
+        """What random numbers of this turn depend on, besides their purpose."""
+        return (self.task.seed, self.round, self.leg, self.client)
 
     def generator(self, purpose: str) -> torch.Generator:
         """The generator of (seed, round, leg, client, purpose)."""
-        return torch_generator(self.task.seed, self.round, self.leg, self.client, purpose)
+        return torch_generator(*self.key, purpose)
 
     def public_batches(self, size: int) -> list[Tensor]:
         """Row numbers of the public data in batches, the same for all clients and legs of the round."""
-        if self.task.public is None:
-            raise ConfigError(f"{self.task.algorithm.name}: needs public data; give it with --public")
         order = torch_generator(self.task.seed, self.round, "public")
-        rows = torch.randperm(len(self.task.public), generator=order)
+        rows = torch.randperm(len(self.task.public_data), generator=order)
         return list(torch.split(rows, size))
+
+
+@dataclass(frozen=True, eq=False)
+class ClientTurn(Turn):
+    """Who and when: the turn of one client."""
+
+    client: int = field(kw_only=True)

@@ -13,8 +13,8 @@ from typing import Any
 
 from .. import experiment as experiments
 from ..config import resolve
-from ..core.client import Outcome
-from ..engines.base import Failure, Job
+from ..core.answer import Answer, Reply
+from ..engines.base import Job
 from ..engines.sequential import Sequential
 from ..flower.codec import decode, encode
 from ..flower.packet import Packet
@@ -32,14 +32,15 @@ class Coarse(Sequential):
     upload = "full"
     sent = 0  # bytes of all messages
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome | Failure]:
-        for job, outcome in zip(jobs, super().run(jobs)):
-            if isinstance(outcome, Failure):
-                yield outcome
+    def run(self, jobs: Sequence[Job]) -> Iterator[Answer]:
+        """Replies with uploads as they arrive."""
+        for job, answer in zip(jobs, super().run(jobs)):
+            if not isinstance(answer, Reply):
+                yield answer
                 continue
-            packet = decode(encode(Packet({"kind": "train"}, outcome.up.arrays(), self.upload)))
+            packet = decode(encode(Packet({"kind": "train"}, answer.up.arrays(), self.upload)))
             self.sent += packet.wire_bytes
-            yield outcome._replace(up=job.leg.up.of(packet.arrays))
+            yield answer._replace(up=job.leg.up.of(packet.arrays))
 
 
 def cost_of_precision(rounds: int, say: Callable[[str], None]) -> list[dict[str, Any]]:

@@ -89,7 +89,8 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
         counts_samples=not any(member.dense for member in agreement.members),
     )
     federation = Federation(task, data, engine, config.rounds, on_failure="drop")
-    _restore(directory, federation)
+    if directory.checkpoints.exist and (warning := experiments.restore(directory, federation)):
+        log.warning(warning)
     experiment = experiments.Experiment(config, task, data, federation)
     experiments.carry_out(experiment, directory, status.round)
 
@@ -154,12 +155,3 @@ def _session(out: Path) -> int:
     number = int(read_json(path)["session"]) + 1 if path.exists() else 1
     write_json(path, {"session": number})
     return number
-
-
-def _restore(directory: RunDir, federation: Federation) -> None:
-    checkpoints = directory.checkpoints
-    if checkpoints.manifest.exists() or checkpoints.previous.exists():
-        round, state, warning = checkpoints.load(type(federation.state), federation.engine.store)
-        federation.round, federation.state = round, state
-        if warning:
-            log.warning(warning)

@@ -4,49 +4,37 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
-from ..core.algorithm import Leg
-from ..core.client import ClientState, Outcome, Work
+from ..core.algorithm import Leg, find_leg
+from ..core.answer import Answer, Score
 from ..core.data import ClientData
-from ..core.fields import Joined
 from ..core.record import Record
-from ..core.task import Task, Turn
-from ..metrics.scores import Score
+from ..core.task import ClientTurn, Task
+from .checks import Checks
 from .store import Store
 
 
 class Job(NamedTuple):
-    """One client's part of one leg (or of an evaluation)."""
+    """One client's part of one leg (or of a test): when and who, and what goes down."""
 
-    turn: Turn
-    leg: Leg
+    turn: ClientTurn
     down: Record
 
+    @property
+    def client(self) -> int:
+        """Who."""
+        return self.turn.client
 
-class Failure(NamedTuple):
-    """A client whose work did not count, and why."""
-
-    client: int
-    reason: str
-
-
-class Bundle(NamedTuple):
-    """Answers of several clients whose uploads were joined where they were made."""
-
-    clients: Sequence[int]
-    n: Sequence[int]
-    up: Joined
-    states: Sequence[ClientState]
-    works: Sequence[Work]
-
-
-Answer: TypeAlias = Outcome | Failure | Bundle
+    @property
+    def leg(self) -> Leg:
+        """The leg that the turn names."""
+        return find_leg(self.turn.task.algorithm, self.turn.leg)
 
 
 class Engine(ABC):
     """Carries out jobs. Answers come in the order of the jobs, whatever order they were worked on, a
-    bundle at the place of its first; so sums on the server do not depend on timing."""
+    block at the place of its first; so sums on the server do not depend on timing."""
 
     name: ClassVar[str]
     together: ClassVar[bool] = True  # answers come many at a time; else each as soon as it is ready
@@ -56,6 +44,7 @@ class Engine(ABC):
         self.task = task
         self.data = data
         self.store = store
+        self.checks: Checks | None = Checks(task)  # None: the engine yields only what it checked itself
 
     @abstractmethod
     def run(self, jobs: Sequence[Job]) -> Iterator[Answer]:
@@ -68,6 +57,13 @@ class Engine(ABC):
     def notes(self) -> dict[str, Any]:
         """What the engine adds to the record of the round that it just carried out."""
         return {}
+
+    def memory(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the engine, as JSON takes it."""
+        return {}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Go on from what a checkpoint kept."""
 
     def close(self) -> None:
         """Free what the engine holds (processes, connections)."""

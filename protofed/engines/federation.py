@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 import torch
 
 from ..core.algorithm import Leg
+from ..core.answer import Answer, Replies, Score
 from ..core.data import ClientData
-from ..core.record import Payload, Record, Replies
+from ..core.record import Payload, Record
 from ..core.stages import is_stage, stage, staged
-from ..core.task import Task, Turn
-from ..metrics.scores import Score
-from .base import Answer, Engine, Job
+from ..core.task import ClientTurn, Task, Turn
+from .base import Engine, Job
 from .inbox import Inbox, Tally
 from .sampling import Drawn, Rounds, draw
 
@@ -88,19 +88,19 @@ class Federation:
     def evaluate(self, clients: Sequence[int]) -> list[Score]:
         """Test these clients with their latest local state and the newest server state."""
         algorithm = self.task.algorithm
-        leg = Leg("eval", algorithm.legs[0].down)
         scores: list[Score] = []
         for some in _windows(clients, self.engine.window):
-            turns = [Turn(self.task, self.round, "eval", client) for client in some]
+            turns = [ClientTurn(self.task, self.round, "eval", client=client) for client in some]
             scores += self.engine.evaluate(
-                [Job(turn, leg, algorithm.broadcast(self.state, turn)) for turn in turns]
+                [Job(turn, algorithm.broadcast(self.state, turn)) for turn in turns]
             )
         return scores
 
     def _leg(self, leg: Leg, drawn: list[Drawn], tally: Tally) -> list[Drawn]:
         """One exchange. Returns the clients that answered: who misses a leg misses the rest."""
-        inbox = Inbox(self.task, leg, self.round, self.engine.store, tally, self.on_failure)
-        blocks = inbox.read(self._answers(leg, drawn, tally), self.engine.together)
+        engine = self.engine
+        inbox = Inbox(self.task, leg, self.round, engine.store, tally, self.on_failure, engine.checks)
+        blocks = inbox.read(self._answers(leg, drawn, tally), engine.together)
         first = next(blocks, None)
         if first is not None:  # nobody answered: the state stays
             with stage("server"), torch.no_grad():
@@ -120,7 +120,7 @@ class Federation:
 
     def _job(self, leg: Leg, one: Drawn, tally: Tally) -> Job:
         task = self.task
-        turn = Turn(task, self.round, leg.name, one.client, one.epochs, one.late)
+        turn = ClientTurn(task, self.round, leg.name, client=one.client, epochs=one.epochs, late=one.late)
         with stage("server"):
             down = task.algorithm.broadcast(self.state, turn)
         if type(down) is not leg.down:
@@ -130,7 +130,7 @@ class Federation:
             )
         with stage("checks"):
             tally.down = tally.down + down.payload(task.names(turn.group).buffers)
-        return Job(turn, leg, down)
+        return Job(turn, down)
 
 
 def _windows(items: Sequence[T], size: int | None) -> Iterator[Sequence[T]]:

@@ -5,29 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from ..core.client import Outcome, run_leg
+from ..core.answer import Answer, Failure, Score
+from ..core.client import run_leg, score_client
 from ..core.errors import MessageError
-from ..metrics.scores import Score, score_client
-from .base import Engine, Failure, Job
+from .base import Engine, Job
 
 
 class Sequential(Engine):
+    """Trains and tests one client at a time."""
+
     name: ClassVar[str] = "sequential"
     together: ClassVar[bool] = False
     window: ClassVar[int | None] = 512
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome | Failure]:
-        for turn, leg, down in jobs:
-            client = turn.client
-            assert client is not None
+    def run(self, jobs: Sequence[Job]) -> Iterator[Answer]:
+        """A reply, or a failure, for each job."""
+        for job in jobs:
+            state, data = self.store.get(job.client), self.data.train(job.client)
             try:
-                yield run_leg(turn, leg, self.store.get(client), self.data.train(client), down)
+                yield run_leg(job.turn, job.leg, state, data, job.down)
             except MessageError as error:
-                yield Failure(client, str(error))
+                yield Failure(job.client, str(error))
 
     def evaluate(self, jobs: Sequence[Job]) -> Iterator[Score]:
-        for turn, _, down in jobs:
-            client = turn.client
-            assert client is not None
-            data = self.data
-            yield score_client(turn, self.store.get(client), data.train(client), data.test(client), down)
+        """A score for each job."""
+        for turn, down in jobs:
+            train, test = self.data.train(turn.client), self.data.test(turn.client)
+            yield score_client(turn, self.store.get(turn.client), train, test, down)

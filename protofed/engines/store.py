@@ -12,7 +12,7 @@ from pathlib import Path
 import safetensors.torch
 from torch import Tensor
 
-from ..core.client import ClientState
+from ..core.answer import ClientState
 from ..core.errors import RunError
 from ..core.record import Tree
 

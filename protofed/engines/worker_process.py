@@ -12,13 +12,12 @@ from typing import Any
 
 import torch
 
-from ..core.client import Outcome
+from ..core.answer import Block, Reply
 from ..core.data import ClientData
 from ..core.task import Task
-from .base import Answer
+from . import wire
 from .sequential import Sequential
 from .store import LIMIT_BYTES, Store
-from .wire import Wire
 
 
 def work(
@@ -29,6 +28,7 @@ def work(
     data: ClientData,
     parent: int,
 ) -> None:
+    """The life of a worker: until its pipe is closed."""
     _die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -39,48 +39,36 @@ def work(
     engine = inner(task, data, store)
     while True:
         try:
-            message = pipe.recv_bytes()
+            order = wire.unpack(pipe.recv_bytes(), task)
         except (EOFError, OSError):
             return
         try:
-            pipe.send_bytes(Wire.pack(_answer(engine, *Wire.unpack(message))))
+            pipe.send_bytes(wire.pack(carry_out(engine, order)))
         except BrokenPipeError:
             return
         except Exception as error:
-            report = (type(error).__name__, str(error), traceback.format_exc())
-            pipe.send_bytes(Wire.pack(("error", report)))
+            report = wire.Raised(type(error).__name__, str(error), traceback.format_exc())
+            pipe.send_bytes(wire.pack(report))
 
 
-def _answer(
-    engine: Sequential, kind: str, written: Any, states: dict[int, Any], held: list[int]
-) -> tuple[str, Any]:
-    """Carry out jobs. Uploads of a cohort go back joined: fewer arrays to write and to check."""
+def carry_out(engine: Sequential, order: wire.TrainOrder) -> wire.Trained | wire.Tested:
+    """Do what an order says. Uploads of a cohort go back joined: fewer arrays to write and to check."""
     store = engine.store
-    for client, state in states.items():
+    for client, state in order.states.items():
         store.put(client, state)
-    jobs = Wire.read_jobs(written, engine.task)
-    for job in jobs:
-        if job.turn.client not in held:
-            store.drop(job.turn.client)  # type: ignore[arg-type]
-    if kind == "evaluate":
-        return "done", list(engine.evaluate(jobs))
-    answers = list(engine.run(jobs))
-    outcomes = [answer for answer in answers if isinstance(answer, Outcome)]
-    for outcome in outcomes:
-        store.put(outcome.client, outcome.state)
-    joined = None
-    if 1 < len(outcomes) == len(answers):
-        joined = jobs[0].leg.up.join([outcome.up for outcome in outcomes], engine.task.sizes)
-    if joined is not None:
-        clients, counts, _, after, works = zip(*outcomes)
-        return "bundle", (clients, counts, *joined, [(s.kept, s.mem) for s in after], works)
-    return "done", [_written(answer) for answer in answers]
-
-
-def _written(answer: Answer) -> Any:
-    if not isinstance(answer, Outcome):
-        return answer
-    return "outcome", answer.n, answer.up.arrays(), answer.state.kept, answer.state.mem, answer.work
+    for job in order.jobs:
+        if job.client not in order.held:
+            store.drop(job.client)
+    if isinstance(order, wire.TestOrder):
+        return wire.Tested(list(engine.evaluate(order.jobs)))
+    answers = list(engine.run(order.jobs))
+    replies = [answer for answer in answers if isinstance(answer, Reply)]
+    for reply in replies:
+        store.put(reply.client, reply.state)
+    if len(replies) == len(answers):
+        block = Block.join(order.jobs[0].leg.up, replies, engine.task.sizes)
+        return wire.Trained(answers if block is None else [block])
+    return wire.Trained(answers)
 
 
 def _die_with(parent: int) -> None:

@@ -1,55 +1,52 @@
-"""What the server asks of an upload beyond its declaration (`Record.check`: kinds, shapes, finite values).
+"""What the server asks of an upload from another machine, beyond what every engine asks (engines/checks.py).
 
 names     those of a reference upload (expected.py), no others, none missing
 dtypes    as there
 shapes    weights named like tensors of the client's model have their shapes
 counts    no negative whole numbers; classes (`cls`) below C; counts (`n`) sum to no more than the samples
-          with which the client joined
+          with which the client joined; its number of samples is the one with which it joined
 norms     no array longer than the limit
-method    what a method asks itself (`Algorithm.check_upload`)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from ..core.answer import Reply
 from ..core.errors import MessageError
 from ..core.record import Record, Tree
-from ..core.task import Task
-from ..engines.base import Job
+from ..core.task import ClientTurn, Task
+from .expected import Expected
 
 CLASS_FIELD, COUNT_FIELD = "cls", "n"
 
 
-class Limits(NamedTuple):
-    """What an upload may hold at most."""
+@dataclass(frozen=True)
+class UploadChecks:
+    """`more` of engines.checks.Checks, for one federation."""
 
-    norm: float
-    samples: int | None = None  # None: not known, or labels are dense and pixels are counted
+    expected: Expected
+    max_norm: float
+    samples: Callable[[int], int]  # with which each client joined
+    counted: bool = False  # a client's counts are of its samples; with dense labels they are of pixels
 
-
-def read_upload(job: Job, arrays: Tree, expected: Tree | None, limits: Limits) -> Record:
-    """The upload as its record, or MessageError with the client and what is wrong."""
-    task, client = job.turn.task, job.turn.client
-    who = f"{task.algorithm.name}: upload of client {client}"
-    try:
-        up = job.leg.up.of(arrays)
-        up.check(task.sizes, who)
-        if expected is not None:
-            _check_names(arrays, expected, who)
-            _check_dtypes(arrays, expected, who)
-        _check_shapes(arrays, _shapes(task, job.turn.group), who)
-        _check_whole(up, task.C, limits.samples, who)
+    def __call__(self, turn: ClientTurn, reply: Reply, who: str) -> None:
+        """MessageError, with `who` in front, for an upload that is not as it must be."""
+        joined, arrays = self.samples(turn.client), reply.up.arrays()
+        if reply.n != joined:
+            raise MessageError(f"{who}: says it has {reply.n} training samples; it joined with {joined}")
+        reference = self.expected.known(turn)
+        if reference is not None:
+            _check_names(arrays, reference, who)
+            _check_dtypes(arrays, reference, who)
+        _check_shapes(arrays, _shapes(turn.task, turn.group), who)
+        _check_whole(reply.up, turn.task.C, joined if self.counted else None, who)
         for name, tensor in arrays.items():
-            _check_norm(tensor, limits.norm, f"{who}: {name}")
-        task.algorithm.check_upload(up, job.turn)
-    except MessageError as error:
-        raise MessageError(str(error) if str(error).startswith(who) else f"{who}: {error}") from error
-    return up
+            _check_norm(tensor, self.max_norm, f"{who}: {name}")
 
 
 def _shapes(task: Task, group: int) -> dict[str, tuple[int, ...]]:

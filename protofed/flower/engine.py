@@ -4,43 +4,41 @@ A leg counts with at least `min_clients` accepted replies. With fewer, those who
 again (they answer from their disk if they have trained already), or the leg is skipped: everybody fails,
 the server's state and the clients' committed states stay as they were.
 
-Where client states live: in a deployment on the clients' disks, and the store of the server holds only
-the tag that it accepted last, so that a checkpoint knows where each client stands. In a simulation the
-disk is shared, and the store holds the states themselves, as with every other engine.
+Where client states live: in a deployment on the clients' disks, and the engine remembers only the tag that it
+accepted last of each client, in every checkpoint. In a simulation the disk is shared, and the store holds the
+states themselves, as with every other engine.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import torch
-
-from ..core.client import ClientState, Outcome, Work
+from ..core.answer import Answer, ClientState, Failure, Reply, Score
 from ..core.data import ClientData, LocalData
 from ..core.errors import EngineError, MessageError
-from ..core.record import Record, Tree
+from ..core.record import Tree
 from ..core.task import Task
-from ..engines.base import Engine, Failure, Job
+from ..engines.base import Engine, Job
+from ..engines.checks import Checks
 from ..engines.store import Store
 from ..engines.transport import Transport
-from ..metrics.scores import Score
-from .checks import Limits, read_upload
+from .checks import UploadChecks
 from .expected import SAMPLES, Expected
+from .messages import read_reply, read_score, tag_of, write_job
 from .packet import Exchanged, Link, Meta, Packet
-from .respond import read_score
 from .vault import Tag, Vault
 
-ACCEPTED = "accepted"  # what the server of a deployment keeps of a client: [round, leg]
 log = logging.getLogger("protofed")
 Watch = Callable[[dict[str, Any]], None]
 
 
 class Flower(Engine):
+    """Trains and tests clients behind a link. It checks uploads itself: a quorum counts accepted ones."""
+
     name: ClassVar[str] = "flower"
 
     def __init__(
@@ -67,23 +65,25 @@ class Flower(Engine):
         self.shared_disk = shared_disk  # None in a deployment
         self._watch = watch or (lambda event: None)
         self._expected = Expected(sample or self._own_samples)
-        self._counts_samples = counts_samples
+        more = UploadChecks(self._expected, transport.max_norm, data.size, counts_samples)
+        self._own_checks, self.checks = Checks(task, more), None
         self._wire = {"up": 0, "down": 0}
+        self._accepted: dict[int, Tag] = {}  # in a deployment: where each client stands
         self._held: dict[int, tuple[Tag, ClientState]] = {}  # states that lie in the clients' vaults
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome | Failure]:
+    def run(self, jobs: Sequence[Job]) -> Iterator[Answer]:
+        """A reply, or a failure, for each job."""
         accepted, failed = self._gather(jobs)
+        if self.shared_disk is None:
+            self._accepted |= {job.client: tag_of(job) for job in jobs if job.client in accepted}
         for job in jobs:
-            client = _client(job)
-            if client in accepted:
-                yield accepted[client]
-            else:
-                yield Failure(client, failed[client])
+            yield accepted.get(job.client) or Failure(job.client, failed[job.client])
 
     def evaluate(self, jobs: Sequence[Job]) -> Iterator[Score]:
-        got = self._exchange("evaluate", jobs)
+        """Scores of those that answered."""
+        got = self._exchange(jobs)
         for job in jobs:
-            client = _client(job)
+            client = job.client
             reason = got.failures.get(client)
             try:
                 if reason is None:
@@ -101,18 +101,32 @@ class Flower(Engine):
         wire, self._wire = self._wire, {"up": 0, "down": 0}
         return {"wire": wire}
 
+    def memory(self) -> dict[str, Any]:
+        """The tags accepted last, in a deployment."""
+        return {"accepted": {str(client): str(tag) for client, tag in self._accepted.items()}}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Go on from a checkpoint's tags."""
+        found = {int(client): Tag.read(text) for client, text in memory.get("accepted", {}).items()}
+        self._accepted = {client: tag for client, tag in found.items() if tag is not None}
+        if self.shared_disk is None and "accepted" not in memory:  # of version 0.1: as a client's memory
+            states = {client: self.store.get(client) for client in self.store}
+            old = {client: state.mem["accepted"].tolist() for client, state in states.items() if state}
+            self._accepted = {client: Tag(*tag) for client, tag in old.items()}
+
     def close(self) -> None:
+        """Free the link."""
         self.link.close()
 
     # a leg
 
-    def _gather(self, jobs: Sequence[Job]) -> tuple[dict[int, Outcome], dict[int, str]]:
-        accepted: dict[int, Outcome] = {}
+    def _gather(self, jobs: Sequence[Job]) -> tuple[dict[int, Reply], dict[int, str]]:
+        accepted: dict[int, Reply] = {}
         failed: dict[int, str] = {}
         needed = self.transport.min_clients
         tries = 1 + (self.transport.repeats if self.transport.too_few == "repeat" else 0)
         for number in range(tries):
-            waiting = [job for job in jobs if _client(job) not in accepted]
+            waiting = [job for job in jobs if job.client not in accepted]
             started = time.monotonic()
             self._ask(waiting, accepted, failed)
             if len(accepted) >= needed or not waiting:
@@ -123,20 +137,20 @@ class Flower(Engine):
             if number + 1 < tries:  # a client that comes back needs time
                 time.sleep(max(0.0, started + self.transport.repeat_pause - time.monotonic()))
         for job in jobs:
-            own = failed.get(_client(job), "its reply came, but too few others did")
-            failed[_client(job)] = f"leg skipped with {len(accepted)} of {needed} needed replies: {own}"
+            own = failed.get(job.client, "its reply came, but too few others did")
+            failed[job.client] = f"leg skipped with {len(accepted)} of {needed} needed replies: {own}"
         return {}, failed
 
-    def _ask(self, jobs: Sequence[Job], accepted: dict[int, Outcome], failed: dict[int, str]) -> None:
-        got = self._exchange("train", jobs)
+    def _ask(self, jobs: Sequence[Job], accepted: dict[int, Reply], failed: dict[int, str]) -> None:
+        got = self._exchange(jobs)
         self._wire["down"] += got.wire_down
         for job in jobs:
-            client = _client(job)
+            client = job.client
             reason = got.failures.get(client)
             if reason is None:
                 self._wire["up"] += got.replies[client].wire_bytes
                 try:
-                    accepted[client] = self._outcome(job, got.replies[client])
+                    accepted[client] = self._read(job, got.replies[client])
                 except MessageError as error:
                     reason = str(error)
             if reason is None:
@@ -146,12 +160,12 @@ class Flower(Engine):
                 log.warning("client %d: %s", client, reason)
             self._watch({"event": "train", "client": client, "round": job.turn.round, "reason": reason})
 
-    def _exchange(self, kind: str, jobs: Sequence[Job]) -> Exchanged:
+    def _exchange(self, jobs: Sequence[Job]) -> Exchanged:
         arrays: dict[int, Tree] = {}  # one dict per different download, so that links pack it once
         packets = {}
         for job in jobs:
             tensors = arrays.setdefault(id(job.down), job.down.arrays())
-            packets[_client(job)] = Packet(self._meta(kind, job), tensors)
+            packets[job.client] = Packet(self._meta(job), tensors)
         got = self.link.exchange(packets, self.transport.round_timeout)
         replies, failures = dict(got.replies), dict(got.failures)
         for client, packet in packets.items():
@@ -164,72 +178,45 @@ class Flower(Engine):
                 failures[client] = f"client {client}: no reply within {self.transport.round_timeout:.0f} s"
         return got._replace(replies=replies, failures=failures)
 
-    def _meta(self, kind: str, job: Job) -> Meta:
-        turn = job.turn
-        held = self._last(_client(job))
-        meta: Meta = {
-            "kind": kind,
-            "experiment": self.experiment,
-            "session": self.session,
-            "algorithm": self.task.algorithm.name,
-            "client": _client(job),
-            "accepted": str(held or ""),
-        }
-        if kind == "evaluate":
-            return {**meta, "round": turn.round}
-        upload: Meta = {"epochs": turn.epochs, "late": turn.late, "upload": self.transport.upload}
-        return {**meta, "tag": str(self._tag(job)), **upload}
-
-    def _tag(self, job: Job) -> Tag:
-        return Tag(job.turn.round, [leg.name for leg in self.task.algorithm.legs].index(job.leg.name))
+    def _meta(self, job: Job) -> Meta:
+        accepted = str(self._last(job.client) or "")
+        meta: Meta = {"experiment": self.experiment, "session": self.session, "accepted": accepted}
+        precision: Meta = {} if job.turn.leg == "eval" else {"upload": self.transport.upload}
+        return {**write_job(job), **meta, **precision}
 
     def _last(self, client: int) -> Tag | None:
         """What was accepted last of this client. Its vault is brought to the state of the store."""
+        if self.shared_disk is None:
+            return self._accepted.get(client)
         state = self.store.get(client)
         if state is None:
             return None
-        if self.shared_disk is None:
-            return Tag(*state.mem[ACCEPTED].tolist())
         tag, held = self._held.get(client, (Tag(0, 0), None))
         if held is not state:
             self._vault(client).install(tag, state)
             self._held[client] = (tag, state)
         return tag
 
-    def _outcome(self, job: Job, packet: Packet) -> Outcome:
-        client, tag = _client(job), self._tag(job)
-        expected = self._expected.upload(job.turn, job.leg, job.down)
-        samples = self.data.size(client) if self._counts_samples else None
-        up = read_upload(job, packet.arrays, expected, Limits(self.transport.max_norm, samples))
-        n, work = self._work(client, packet.meta)
+    def _read(self, job: Job, packet: Packet) -> Reply:
+        """The reply that a packet brings, if its upload passes all checks."""
+        self._expected.learn(job)
+        reply = read_reply(job, packet)
+        problem = self._own_checks.problem(reply, job.leg, job.turn.round)
+        if problem is not None:
+            raise MessageError(problem)
         if self.shared_disk is None:
-            state = ClientState({}, {ACCEPTED: torch.tensor([tag.round, tag.leg])})
-        else:
-            state = self._vault(client).read(tag)
-            self._held[client] = (tag, state)
-        moved: Record = up.map(lambda tensor: tensor.to(self.task.device))
-        return Outcome(client, n, moved, state, work)
-
-    def _work(self, client: int, meta: Meta) -> tuple[int, Work]:
-        try:
-            n, steps, samples = (int(meta[key]) for key in ("n", "steps", "samples"))
-            loss = float(meta["loss"])
-        except (KeyError, ValueError, TypeError) as error:
-            raise MessageError(f"client {client}: the reply is damaged ({error!r})") from error
-        if n != self.data.size(client):
-            raise MessageError(
-                f"client {client}: says it has {n} training samples; it joined with {self.data.size(client)}"
-            )
-        if min(steps, samples) < 0 or (steps and not math.isfinite(loss)):
-            raise MessageError(f"client {client}: {steps} steps, {samples} samples, loss {loss}")
-        return n, Work(steps, samples, loss)
+            return reply
+        state = self._vault(job.client).read(tag_of(job))
+        self._held[job.client] = (tag_of(job), state)
+        return reply._replace(state=state)
 
     def _own_samples(self, client: int) -> LocalData:
         data = self.data.train(client)
         return LocalData(data.x[:SAMPLES], data.y[:SAMPLES])
 
     def _vault(self, client: int) -> Vault:
-        assert self.shared_disk is not None
+        if self.shared_disk is None:
+            raise EngineError(f"the state of client {client} is on its own machine")
         return Vault(self.shared_disk, self.experiment, str(client))
 
 
@@ -241,8 +228,3 @@ def _mismatch(asked: Meta, got: Meta) -> str | None:
         if key in asked and got.get(key) != asked[key]:
             return f"answered {key} {got.get(key)!r}, asked was {asked[key]!r}"
     return None
-
-
-def _client(job: Job) -> int:
-    assert job.turn.client is not None
-    return job.turn.client

@@ -7,11 +7,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ..core.algorithm import Leg
 from ..core.client import begin, finish
 from ..core.data import LocalData
-from ..core.record import Record, Tree
-from ..core.task import Turn
+from ..core.record import Tree
+from ..core.task import ClientTurn
+from ..engines.base import Job
 
 SAMPLES = 2
 log = logging.getLogger("protofed")
@@ -24,18 +24,21 @@ class Expected:
         self._sample = sample
         self._known: dict[tuple[int, str], Tree | None] = {}
 
-    def upload(self, turn: Turn, leg: Leg, down: Record) -> Tree | None:
-        """The arrays of a reference upload; None where the method cannot be carried out so."""
-        key = (turn.group, leg.name)
+    def learn(self, job: Job) -> None:
+        """See to it that the reference upload of this job's group and leg is known."""
+        key = (job.turn.group, job.turn.leg)
         if key not in self._known:
-            self._known[key] = self._carry_out(turn, leg, down)
-        return self._known[key]
+            self._known[key] = self._carry_out(job)
 
-    def _carry_out(self, turn: Turn, leg: Leg, down: Record) -> Tree | None:
-        assert turn.client is not None
+    def known(self, turn: ClientTurn) -> Tree | None:
+        """The arrays of a reference upload; None where the method cannot be carried out so."""
+        return self._known.get((turn.group, turn.leg))
+
+    def _carry_out(self, job: Job) -> Tree | None:
+        turn = job.turn
         try:
-            session = begin(turn, leg, None, self._sample(turn.client), down)
-            return finish(session, turn.task.live(turn.group)).up.arrays()
+            session = begin(turn, job.leg, None, self._sample(turn.client), job.down)
+            return dict(finish(session, turn.task.live(turn.group)).up.arrays())
         except Exception as error:  # of a method's own code: uploads then are checked for less
             name = turn.task.algorithm.name
             log.warning("%s: names and dtypes of uploads are not checked: %r", name, error)

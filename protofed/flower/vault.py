@@ -23,7 +23,7 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from ..core.client import ClientState
+from ..core.answer import ClientState
 from ..core.errors import MessageError, RunError
 from ..core.record import Tree
 from ..engines.store import for_file

@@ -16,8 +16,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs
+from ..core.answer import Replies
 from ..core.options import option
-from ..core.record import Record, Replies, Tree
+from ..core.record import Record, Tree
 from ..core.task import Task, Turn
 from .finch import finch_by_class
 from .trees import Average

@@ -14,11 +14,12 @@ from typing import Any
 from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Ran, View
+from ..core.answer import Replies
 from ..core.data import Batch, LocalData
 from ..core.errors import ConfigError
 from ..core.net import Net, selects
 from ..core.options import option
-from ..core.record import Record, Replies, Tree, Weights
+from ..core.record import Record, Tree, Weights
 from ..core.task import Task, Turn
 from .losses import ce
 from .trees import Average

@@ -13,17 +13,26 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import safetensors.torch
 from safetensors import SafetensorError
 
-from ..core.client import ClientState
+from ..core.answer import ClientState
 from ..core.errors import MessageError, RunError
 from ..core.record import Record, Tree
 from ..engines.store import Store, for_file
 from ..ops.trees import put, under
 from .files import read_json, write_atomic, write_json
+
+
+class Loaded(NamedTuple):
+    """What a checkpoint held besides the clients' states."""
+
+    round: int
+    state: Record
+    engine: dict[str, Any]
+    warning: str = ""
 
 
 class Checkpoints:
@@ -43,8 +52,8 @@ class Checkpoints:
     def previous(self) -> Path:
         return self.directory / "manifest.previous.json"
 
-    def save(self, round: int, state: Record, store: Store, extra: dict[str, Any] | None = None) -> None:
-        """Write what changed since the last call, then commit."""
+    def save(self, round: int, state: Record, store: Store, engine: dict[str, Any] | None = None) -> None:
+        """Write what changed since the last call, then commit. `engine`: what the engine must remember."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -64,7 +73,7 @@ class Checkpoints:
             "state": name,
             "clients": dict(self._clients),
             "files": {file: self._files[file] for file in sorted(used)},
-            **(extra or {}),
+            "engine": engine or {},
         }
         if self._last is not None:  # not a copy of the file, which may be damaged
             write_json(self.previous, self._last)
@@ -74,25 +83,30 @@ class Checkpoints:
         store.changed.clear()
         self._sweep(used)
 
-    def load(self, record: type[Record], store: Store) -> tuple[int, Record, str]:
-        """(round, state, warning) of the newest whole checkpoint; fills the store.
+    @property
+    def exist(self) -> bool:
+        """Whether there is any."""
+        return self.manifest.exists() or self.previous.exists()
+
+    def load(self, record: type[Record], store: Store) -> Loaded:
+        """The newest whole checkpoint; fills the store.
 
         A damaged newest checkpoint is named in the warning and the one before is taken.
         """
-        if not self.manifest.exists() and not self.previous.exists():
+        if not self.exist:
             raise RunError(f"cannot resume: no checkpoint in {self.directory}")
         problems = []
         for path in (self.manifest, self.previous):
             try:
-                round, state = self._load(path, record, store)
+                found = self._load(path, record, store)
             except RunError as error:
                 problems.append(str(error))
                 continue
-            warning = f"{problems[0]}; going back to the checkpoint of round {round}" if problems else ""
-            return round, state, warning
+            back = f"going back to the checkpoint of round {found.round}"
+            return found._replace(warning=f"{problems[0]}; {back}" if problems else "")
         raise RunError(f"cannot resume: {'; '.join(problems)}")
 
-    def _load(self, path: Path, record: type[Record], store: Store) -> tuple[int, Record]:
+    def _load(self, path: Path, record: type[Record], store: Store) -> Loaded:
         manifest = read_json(path)
         try:
             files, clients = manifest["files"], manifest["clients"]
@@ -107,7 +121,7 @@ class Checkpoints:
             store.put(client, ClientState(under("kept/", arrays), under("mem/", arrays)))
         store.changed.clear()
         self._files, self._clients, self._last = dict(files), dict(clients), manifest
-        return round, state
+        return Loaded(round, state, dict(manifest.get("engine", {})))
 
     def _write(self, name: str, arrays: Tree) -> None:
         data = safetensors.torch.save(for_file(arrays))

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from protofed.core.answer import Replies, Reply
 from protofed.core.data import Batch
-from protofed.core.record import Record, Replies, Reply
+from protofed.core.record import Record
 
 CLASSES = 3
 

@@ -10,9 +10,10 @@ from vmap_check import check_vmap
 
 from protofed.algorithms.fcclplus import FcclPlus, Knowledge, State, _standard
 from protofed.config import resolve
+from protofed.core.answer import Replies, Reply
 from protofed.core.data import LocalData
 from protofed.core.errors import ConfigError
-from protofed.core.record import Nothing, Replies, Reply, Weights
+from protofed.core.record import Nothing, Weights
 from protofed.core.task import Turn
 from protofed.experiment import make_task
 from protofed.testing import CHECKS, Toy, toy_groups

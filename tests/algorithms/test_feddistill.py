@@ -11,10 +11,10 @@ from vmap_check import check_vmap
 from protofed.algorithms.feddistill import FedDistill, Global, Logits
 from protofed.config import resolve
 from protofed.core.algorithm import Ran
+from protofed.core.answer import Replies, Reply
 from protofed.core.data import Batch, LocalData
 from protofed.core.errors import ConfigError
 from protofed.core.net import BoundNet
-from protofed.core.record import Replies, Reply
 from protofed.core.task import Turn
 from protofed.models.base import Model
 from protofed.testing import CHECKS, CLASSES, Toy

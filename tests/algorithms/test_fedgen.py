@@ -10,9 +10,10 @@ from vmap_check import check_vmap
 
 from protofed.algorithms.fedgen import FedGen, Head, Shared
 from protofed.config import resolve
+from protofed.core.answer import Replies, Reply
 from protofed.core.data import LocalData
 from protofed.core.errors import ConfigError
-from protofed.core.record import Payload, Replies, Reply
+from protofed.core.record import Payload
 from protofed.core.task import Group, Task, Turn
 from protofed.experiment import make_task
 from protofed.models import assign

@@ -7,8 +7,9 @@ from vmap_check import check_vmap
 
 from protofed.algorithms.fedgh import FedGH
 from protofed.config import resolve
+from protofed.core.answer import Replies, Reply
 from protofed.core.errors import ConfigError
-from protofed.core.record import Replies, Reply, Weights
+from protofed.core.record import Weights
 from protofed.core.task import Turn
 from protofed.ops.prototypes import Protos
 from protofed.testing import CHECKS, CLASSES, EMBEDDING, Toy

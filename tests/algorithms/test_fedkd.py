@@ -10,10 +10,10 @@ from vmap_check import check_vmap
 
 from protofed.algorithms.fedkd import SMALLEST_SCALE, FedKD, Packed, State
 from protofed.config import resolve
-from protofed.core.client import phase_opts
+from protofed.core.answer import Replies, Reply
 from protofed.core.errors import ConfigError
-from protofed.core.record import Replies, Reply
 from protofed.core.task import Group, Turn
+from protofed.core.train import phase_opts
 from protofed.models import assign
 from protofed.ops.lowrank import unpack
 from protofed.testing import CHECKS, Toy

@@ -9,10 +9,10 @@ from vmap_check import check_vmap
 
 from protofed.algorithms.fedproc import FedProc, Global, Model
 from protofed.config import resolve
+from protofed.core.answer import Replies, Reply
 from protofed.core.data import Batch
 from protofed.core.errors import ConfigError
 from protofed.core.net import BoundNet
-from protofed.core.record import Replies, Reply
 from protofed.core.task import Turn
 from protofed.models.base import Model as Halves
 from protofed.testing import CHECKS, CLASSES, EMBEDDING, Toy

@@ -15,9 +15,9 @@ from vmap_check import check_vmap
 from protofed.algorithms.fedproto import FedProto
 from protofed.config import resolve
 from protofed.core.algorithm import Ran
+from protofed.core.answer import Replies, Reply
 from protofed.core.data import LocalData
 from protofed.core.errors import ConfigError
-from protofed.core.record import Replies, Reply
 from protofed.testing import (
     COUNTS,
     Toy,

@@ -10,10 +10,10 @@ from vmap_check import check_vmap
 
 from protofed.algorithms.fedproto_margin import Aggregate, FedProtoMargin, Margins
 from protofed.config import resolve
-from protofed.core.client import Outcome, run_leg
+from protofed.core.answer import Replies, Reply
+from protofed.core.client import run_leg
 from protofed.core.errors import ConfigError
-from protofed.core.record import Replies, Reply
-from protofed.core.task import Turn
+from protofed.core.task import ClientTurn
 from protofed.experiment import Experiment
 from protofed.testing import CHECKS, COUNTS, Toy, assert_close, assert_equal
 
@@ -135,9 +135,9 @@ def test_class_unseen_in_the_last_round_is_no_shared_class() -> None:
 # client
 
 
-def answer(experiment: Experiment, client: int, epochs: int) -> Outcome:
+def answer(experiment: Experiment, client: int, epochs: int) -> Reply:
     task, federation = experiment.task, experiment.federation
-    turn = Turn(task, federation.round + 1, "train", client, epochs)
+    turn = ClientTurn(task, federation.round + 1, "train", client=client, epochs=epochs)
     down = task.algorithm.broadcast(federation.state, turn)
     return run_leg(turn, task.algorithm.legs[0], None, experiment.data.train(client), down)
 

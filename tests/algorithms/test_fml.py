@@ -10,10 +10,11 @@ from vmap_check import check_vmap
 
 from protofed.algorithms.fml import Fml
 from protofed.config import resolve
-from protofed.core.client import phase_opts
+from protofed.core.answer import Replies, Reply
 from protofed.core.errors import ConfigError
-from protofed.core.record import Payload, Replies, Reply, Weights
+from protofed.core.record import Payload, Weights
 from protofed.core.task import Group, Task, Turn
+from protofed.core.train import phase_opts
 from protofed.models import assign
 from protofed.testing import CHECKS, Toy
 

@@ -10,9 +10,10 @@ from vmap_check import check_vmap
 
 from protofed.algorithms.heterofl import HeteroFL, Slice, _last_layer
 from protofed.config import resolve
+from protofed.core.answer import Replies, Reply
 from protofed.core.data import LocalData
 from protofed.core.errors import ConfigError
-from protofed.core.record import Replies, Reply, Weights
+from protofed.core.record import Weights
 from protofed.core.task import Group, Task, Turn
 from protofed.models import assign
 from protofed.testing import CHECKS, Toy

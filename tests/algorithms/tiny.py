@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from protofed.core.algorithm import Algorithm, Ran
+from protofed.core.answer import Replies, Reply
 from protofed.core.data import Batch
 from protofed.core.net import BoundNet, LiveNet
 from protofed.core.optim import Opt
-from protofed.core.record import Record, Replies, Reply, Tree
+from protofed.core.record import Record, Tree
 from protofed.core.task import Group, Task, Turn
 from protofed.models.base import Model
 

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
-from protofed.core.client import Session, begin, phase_batches, set_modes
+from protofed.core.client import begin
 from protofed.core.data import Batch
 from protofed.core.net import BoundNet, selects
-from protofed.core.task import Turn
+from protofed.core.task import ClientTurn
+from protofed.core.train import Session, phase_batches, set_modes
 from protofed.experiment import Experiment
 from protofed.testing import Toy
 
@@ -73,7 +74,7 @@ def _pair(experiment: Experiment, leg_number: int, number: int) -> tuple[list[Se
     leg = task.algorithm.legs[leg_number]
     made: dict[int, tuple[Session, Batch]] = {}
     for client in range(task.clients):
-        turn = Turn(task, 2, leg.name, client, task.epochs)
+        turn = ClientTurn(task, 2, leg.name, client=client, epochs=task.epochs)
         state = federation.engine.store.get(client)
         with torch.no_grad():
             down = task.algorithm.broadcast(federation.state, turn)
@@ -83,10 +84,8 @@ def _pair(experiment: Experiment, leg_number: int, number: int) -> tuple[list[Se
         _compare(session.view, view)  # a view must not hold the live tensors, which others overwrite
         first = next(phase_batches(session, leg.phases[number], number, False), None)
         if first is not None:
-            x, y, idx, last = first
-            rand = task.algorithm.draw(turn.generator("draw"), len(idx), session.view)
-            flag = torch.tensor(float(last), dtype=task.dtype)
-            made[client] = session, Batch(x, y, idx, flag, rand)
+            rand = task.algorithm.draw(turn.generator("draw"), len(first.idx), session.view)
+            made[client] = session, first._replace(rand=rand)
     for (one, a), (two, b) in combinations(made.values(), 2):
         if one.turn.group == two.turn.group and len(a.idx) == len(b.idx) > 1:
             return [one, two], [a, b]

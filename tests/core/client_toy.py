@@ -12,12 +12,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from protofed.core.algorithm import Algorithm, Leg, Phase
-from protofed.core.client import ClientState, Outcome, run_leg
+from protofed.core.answer import ClientState, Reply
+from protofed.core.client import run_leg
 from protofed.core.data import LocalData
 from protofed.core.optim import Opt
 from protofed.core.record import Nothing, Tree, Weights
 from protofed.core.rng import torch_generator
-from protofed.core.task import Group, Task, Turn
+from protofed.core.task import ClientTurn, Group, Task
 from protofed.models.base import Model
 
 CLASSES, INPUTS, EMBEDDING = 3, 5, 4
@@ -80,13 +81,13 @@ def leg(
     client: int = 1,
     round: int = 1,
     epochs: int = 1,
-) -> Outcome:
+) -> Reply:
     """One leg at one client."""
-    turn = Turn(task, round, "train", client, epochs)
+    turn = ClientTurn(task, round, "train", client=client, epochs=epochs)
     return run_leg(turn, task.algorithm.legs[0], state, data, Weights(down or {}))
 
 
-def part(outcome: Outcome, prefix: str) -> dict[str, Tensor]:
+def part(outcome: Reply, prefix: str) -> dict[str, Tensor]:
     """What the probe noted under a prefix."""
     mem = outcome.state.mem
     return {name.removeprefix(prefix): t for name, t in mem.items() if name.startswith(prefix)}

@@ -6,7 +6,8 @@ import pytest
 import torch
 from client_toy import Probe, equal, leg, make_task, norm, part, samples
 
-from protofed.core.client import ClientState, kept_names
+from protofed.core.answer import ClientState
+from protofed.core.client import kept_names
 from protofed.core.errors import ConfigError
 
 BASE = ("model.base.0.weight", "model.base.0.bias")

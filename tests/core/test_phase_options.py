@@ -4,10 +4,10 @@ import torch
 from torch import nn
 
 from protofed.core.algorithm import Phase
-from protofed.core.client import has_batchnorm, phase_opts
 from protofed.core.net import LiveNet
 from protofed.core.optim import Opt, Stepper
 from protofed.core.task import Turn
+from protofed.core.train import has_batchnorm, phase_opts
 from protofed.testing import Toy
 
 

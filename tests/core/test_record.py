@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from protofed.core.answer import Replies, Reply, blocks, cat
 from protofed.core.errors import MessageError
-from protofed.core.record import Nothing, Payload, Record, Replies, Reply, Tree, blocks, cat
+from protofed.core.record import Nothing, Payload, Record, Tree
 
 SIZES = {"C": 5, "D": 3}
 quick = settings(max_examples=25, deadline=None)

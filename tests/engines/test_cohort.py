@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from protofed.config import resolve
-from protofed.core.client import Session
 from protofed.core.data import LocalData
 from protofed.core.errors import EngineError
 from protofed.core.task import Group
+from protofed.core.train import Session
 from protofed.data.federated import OwnData
 from protofed.engines import cohort
 from protofed.experiment import Experiment, make_federation, make_task

@@ -7,6 +7,7 @@ There is no GPU in the tests. On the meta device tensors have shapes only, so `.
 import ast
 import copy
 import inspect
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,13 @@ from torch.utils._pytree import tree_map
 import protofed
 from protofed.algorithms.fedproto import FedProto, Global, Protos
 from protofed.core.algorithm import methods
-from protofed.core.client import begin, phase_batches
-from protofed.core.data import Batch
+from protofed.core.answer import Replies, Reply
+from protofed.core.client import begin
 from protofed.core.net import LiveNet
-from protofed.core.record import Replies, Reply, Weights
+from protofed.core.record import Weights
 from protofed.core.rng import torch_generator
-from protofed.core.task import Turn
+from protofed.core.task import ClientTurn
+from protofed.core.train import phase_batches
 from protofed.ops import tgp_server
 from protofed.ops.sharing import SharedWeights
 from protofed.testing import Toy
@@ -40,8 +42,8 @@ def test_loss_and_gradient_need_no_value_from_the_device(name: str) -> None:
     experiment.federation.play()
     task, method = experiment.task, experiment.task.algorithm
     leg = next(leg for leg in method.legs if leg.phases)
-    turn = Turn(task, 2, leg.name, 0, 1)
-    down = method.broadcast(experiment.federation.state, Turn(task, 2, method.legs[0].name, 0, 1))
+    turn = ClientTurn(task, 2, leg.name, client=0)
+    down = method.broadcast(experiment.federation.state, replace(turn, leg=method.legs[0].name))
     if type(down) is not leg.down:
         pytest.skip(f"{name} trains in a later leg, whose download follows from the first")
     state = experiment.federation.engine.store.get(0)
@@ -51,9 +53,9 @@ def test_loss_and_gradient_need_no_value_from_the_device(name: str) -> None:
     for module in (*net.modules.values(), *net.frozen.values()):
         module.to("meta").requires_grad_()
     for number, phase in enumerate(leg.phases):
-        x, y, idx, _ = next(phase_batches(session, phase, number, False))
-        rand = method.draw(torch_generator(name), len(idx), session.view)
-        batch = on_meta(Batch(x, y, idx, torch.ones((), dtype=task.dtype), rand))
+        batch = next(phase_batches(session, phase, number, False))
+        rand = method.draw(torch_generator(name), len(batch.idx), session.view)
+        batch = on_meta(batch._replace(rand=rand))
         with torch.enable_grad():
             out = getattr(method, phase.loss)(net, batch, on_meta(session.view))
             loss = out[0] if isinstance(out, tuple) else out
@@ -87,7 +89,7 @@ def test_the_server_step_of_fedtgp_needs_no_value() -> None:
 def hot_functions() -> list[tuple[str, ast.AST]]:
     """Functions that run in every step: loss hooks of all methods, local training on both engines."""
     root = Path(inspect.getfile(protofed)).parent
-    names = {"_train", "_losses", "step", "step_rows", "_sgd", "_adam", "slope_at"}
+    names = {"train", "_losses", "step", "step_rows", "add", "_put", "_sgd", "_adam", "slope_at"}
     found = []
     for file in [*root.glob("algorithms/*.py"), *root.glob("core/*.py"), *root.glob("engines/*.py")]:
         for node in ast.walk(ast.parse(file.read_text())):

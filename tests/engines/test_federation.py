@@ -12,12 +12,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from protofed.core.algorithm import Algorithm, Leg, Phase
-from protofed.core.client import Outcome
+from protofed.core.answer import Failure, Reply
 from protofed.core.errors import ConfigError, MessageError
 from protofed.core.record import Nothing, Record
 from protofed.core.task import Task
 from protofed.data.federated import OwnData
-from protofed.engines.base import Failure, Job
+from protofed.engines.base import Job
 from protofed.engines.federation import Federation
 from protofed.engines.sampling import Rounds
 from protofed.engines.sequential import Sequential
@@ -172,7 +172,7 @@ def test_stop_names_client_round_and_field(how: str, line: str) -> None:
 class Silent(Sequential):
     """Nobody answers."""
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Outcome | Failure]:
+    def run(self, jobs: Sequence[Job]) -> Iterator[Reply | Failure]:
         for job in jobs:
             assert job.turn.client is not None
             yield Failure(job.turn.client, "no answer")

@@ -1,4 +1,4 @@
-"""The inbox: uploads checked together or alone, with the same verdict; bundles; counts."""
+"""The inbox: uploads checked together or alone, with the same verdict; blocks; counts."""
 
 import numpy as np
 import pytest
@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from protofed.algorithms.fedproto import FedProto, Protos
-from protofed.core.client import ClientState, Outcome, Work
+from protofed.core.answer import Block, ClientState, Failure, Replies, Reply, Work, blocks, cat
 from protofed.core.errors import MessageError
-from protofed.core.record import Block, Nothing, Replies, blocks, cat
+from protofed.core.record import Nothing
 from protofed.core.task import Group, Task
-from protofed.engines.base import Bundle, Failure
+from protofed.engines.checks import Checks
 from protofed.engines.inbox import Inbox, Tally
 from protofed.engines.store import Store
 
@@ -24,20 +24,19 @@ def upload(rows: int, value: float = 1.0) -> Protos:
     return Protos(torch.full((rows, D), value), torch.arange(rows), torch.ones(rows, dtype=torch.int64), {})
 
 
-def outcome(client: int, up: Protos | Nothing) -> Outcome:
+def answer(client: int, up: Protos | Nothing) -> Reply:
     mem = {"who": torch.tensor([client])}
-    return Outcome(client, 5, up, ClientState({}, mem), Work(2, 10, float(client)))
+    return Reply(client, 5, up, ClientState({}, mem), Work(2, 10, float(client)))
 
 
-def bundle(outcomes: list[Outcome]) -> Bundle:
-    clients, counts, ups, states, works = zip(*outcomes)
-    joined = Protos.join(ups, TASK.sizes)
-    assert joined is not None
-    return Bundle(clients, counts, joined, states, works)
+def block(*replies: Reply) -> Block:
+    made = Block.join(Protos, replies, TASK.sizes)
+    assert made is not None
+    return made
 
 
 def inbox(on_failure: str = "drop") -> Inbox:
-    return Inbox(TASK, FedProto().legs[0], 1, Store(), Tally(), on_failure)
+    return Inbox(TASK, FedProto().legs[0], 1, Store(), Tally(), on_failure, Checks(TASK))
 
 
 @settings(max_examples=25, deadline=None)
@@ -65,8 +64,8 @@ BAD = {
 @pytest.mark.parametrize("reason", BAD)
 def test_the_guilty_client_is_named_and_the_others_count(reason: str, together: bool) -> None:
     box = inbox()
-    answers = [outcome(0, upload(2)), outcome(1, BAD[reason]), outcome(2, upload(3))]
-    accepted = [reply.client for block in box.read(answers, together) for reply in block]
+    answers = [answer(0, upload(2)), answer(1, BAD[reason]), answer(2, upload(3))]
+    accepted = [reply.client for some in box.read(answers, together) for reply in some]
     assert accepted == [0, 2]
     (failure,) = box.tally.failures
     assert failure.client == 1
@@ -78,22 +77,22 @@ def test_the_guilty_client_is_named_and_the_others_count(reason: str, together: 
 
 def test_a_bad_upload_stops_the_round_where_asked() -> None:
     with pytest.raises(MessageError, match="upload of client 1"):
-        list(inbox("stop").read([outcome(0, upload(2)), outcome(1, BAD["not finite"])], together=True))
+        list(inbox("stop").read([answer(0, upload(2)), answer(1, BAD["not finite"])], together=True))
 
 
 def test_a_failure_among_answers_is_noted() -> None:
     box = inbox()
-    list(box.read([outcome(0, upload(2)), Failure(4, "gone")], together=True))
+    list(box.read([answer(0, upload(2)), Failure(4, "gone")], together=True))
     assert box.tally.failures == [Failure(4, "gone")]
     assert box.answered == {0}
 
 
-@pytest.mark.parametrize("how", ["alone", "together", "bundle"])
+@pytest.mark.parametrize("how", ["alone", "together", "block"])
 def test_counts_do_not_depend_on_the_way(how: str) -> None:
     """Clients 1, 2, 3 send 1, 2, 3 rows: 6 · 3 floats and 6 · 2 int64; losses 1, 2, 3 on the mean 2."""
     box = inbox()
-    outcomes = [outcome(c, upload(c)) for c in (1, 2, 3)]
-    answers = [bundle(outcomes)] if how == "bundle" else outcomes
+    replies = [answer(c, upload(c)) for c in (1, 2, 3)]
+    answers = [block(*replies)] if how == "block" else replies
     list(box.read(answers, together=how != "alone"))
     assert box.tally.up == (18, 96)
     assert box.tally.loss == 2.0
@@ -101,31 +100,62 @@ def test_counts_do_not_depend_on_the_way(how: str) -> None:
     assert sorted(box.store) == [1, 2, 3]
 
 
-def test_a_bundle_that_was_spoilt_names_the_client() -> None:
-    made = bundle([outcome(1, upload(2)), outcome(2, upload(2))])
-    made.up.fields["mean"][3] = torch.inf  # second row of client 2
+def test_a_block_that_was_spoilt_names_the_client() -> None:
+    made = block(answer(1, upload(2)), answer(2, upload(2)))
+    made.joined.fields["mean"][3] = torch.inf  # second row of client 2
     box = inbox()
-    accepted = [reply.client for block in box.read([made], together=True) for reply in block]
+    accepted = [reply.client for some in box.read([made], together=True) for reply in some]
     assert accepted == [1]
     assert "upload of client 2" in box.tally.failures[0].reason
 
 
-def test_single_replies_of_a_bundle_are_made_only_when_read() -> None:
+def test_single_replies_of_a_block_are_made_only_when_read(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    joined = bundle([outcome(1, upload(2, 7.0)), outcome(2, upload(1, 8.0))]).up.fields
-    block = Block.lazy(2, lambda: asked.append(True) or [], joined)
-    (same,) = blocks(Replies.of_blocks(iter([block])))
+    made = block(answer(1, upload(2, 7.0)), answer(2, upload(1, 8.0)))
+    monkeypatch.setattr(Protos, "cut", lambda joined: asked.append(True) or [])
+    (same,) = blocks(Replies.of_blocks(iter([made])))
     assert cat(same, "mean")[0][:, 0].tolist() == [7.0, 7.0, 8.0]
     assert len(same) == 2
     assert not asked
 
 
-def test_replies_of_a_bundle_hold_their_own_rows() -> None:
+def test_replies_of_a_block_hold_their_own_rows() -> None:
     box = inbox()
-    answers = [bundle([outcome(1, upload(2, 7.0)), outcome(2, upload(1, 8.0))]), outcome(3, upload(1, 9.0))]
+    answers = [block(answer(1, upload(2, 7.0)), answer(2, upload(1, 8.0))), answer(3, upload(1, 9.0))]
     replies = Replies.of_blocks(box.read(answers, together=True)).all()
     assert [(r.client, r.up.mean[:, 0].tolist()) for r in replies] == [
         (1, [7.0, 7.0]),
         (2, [8.0]),
         (3, [9.0]),
     ]
+
+
+def test_methods_see_no_private_state() -> None:
+    box = inbox()
+    answers = [block(answer(1, upload(2)), answer(2, upload(1))), answer(3, upload(1))]
+    replies = Replies.of_blocks(box.read(answers, together=True)).all()
+    assert [reply.state for reply in replies] == [ClientState()] * 3
+    assert {client: box.store.get(client).mem["who"].tolist() for client in box.store} == {
+        1: [1],
+        2: [2],
+        3: [3],
+    }
+
+
+def test_what_a_deployment_asks_besides_is_asked_of_each() -> None:
+    def more(turn, reply, who):
+        if reply.client == 2:
+            raise MessageError("too many rows")
+
+    box = inbox()
+    box.checks = Checks(TASK, more)
+    list(box.read([block(answer(1, upload(2)), answer(2, upload(1)))], together=True))
+    assert box.answered == {1}
+    assert box.tally.failures[0].reason.endswith("upload of client 2: too many rows")
+
+
+def test_an_engine_that_checked_itself_is_believed() -> None:
+    box = inbox()
+    box.checks = None
+    list(box.read([answer(1, BAD["not finite"])], together=False))
+    assert box.answered == {1}

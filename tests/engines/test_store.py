@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protofed.core.client import ClientState
+from protofed.core.answer import ClientState
 from protofed.engines.store import Store
 
 

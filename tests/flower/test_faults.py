@@ -180,10 +180,10 @@ def test_dies_after_training_and_comes_back(federation):
 
     made = federation(misbehave)
     assert "died" in made.play()["failed"]["1"]
-    assert made.engine.store.get(BAD) is None
+    assert str(BAD) not in made.engine.memory()["accepted"]
     made.engine.link.start(BAD)
     assert made.play()["failed"] == {}
-    assert made.engine.store.get(BAD).mem["accepted"].tolist() == [2, 0]
+    assert made.engine.memory()["accepted"][str(BAD)] == "2.0"
 
 
 def test_too_few_replies_are_asked_for_again(federation, tmp_path):

@@ -6,19 +6,34 @@ from local_link import LocalLink
 from test_every_method import GENTLE
 
 from protofed.core.algorithm import methods
+from protofed.core.answer import Replies, Reply
 from protofed.core.errors import MessageError
-from protofed.core.record import Replies, Reply
 from protofed.core.task import Turn
 from protofed.engines.base import Job
+from protofed.engines.checks import Checks
 from protofed.engines.store import Store
 from protofed.engines.transport import Transport
-from protofed.flower.checks import Limits, read_upload
+from protofed.flower.checks import UploadChecks
 from protofed.flower.engine import Flower
 from protofed.flower.expected import Expected
+from protofed.flower.messages import read_reply, write_reply
+from protofed.flower.packet import Packet
 from protofed.testing import Toy
 
 BAD = 1
-LIMITS = Limits(1e6)
+NO_REFERENCE = Expected(lambda client: None)
+
+
+def read(job, arrays, expected, counted=False):
+    """The reply with these arrays as the engine reads it, or MessageError."""
+    task = job.turn.task
+    meta = {"n": 14, "steps": 1, "samples": 14, "loss": 0.5}
+    reply = read_reply(job, Packet(meta, arrays))
+    more = UploadChecks(expected, 1e6, lambda client: 14, counted)
+    problem = Checks(task, more).problem(reply, job.leg, job.turn.round)
+    if problem is not None:
+        raise MessageError(problem)
+    return reply.up
 
 
 def without(arrays, name):
@@ -73,15 +88,15 @@ def test_spoilt_uploads_are_refused_or_harmless(case):
     refused = 0
     for jobs, outcomes, state in found:
         job, good = jobs[BAD], outcomes[BAD].up.arrays()
-        reference = expected.upload(job.turn, job.leg, job.down)
         for one, outcome in zip(jobs, outcomes, strict=True):  # what honest clients send is accepted
-            read_upload(one, outcome.up.arrays(), expected.upload(one.turn, one.leg, one.down), LIMITS)
+            expected.learn(one)
+            read(one, write_reply(outcome)[1], expected)
         for name in good:
             for kind, spoil in SPOILS.items():
                 arrays = spoil(good, name)
                 if arrays is None:
                     continue
-                up, reason = attempt(job, arrays, reference)
+                up, reason = attempt(job, arrays, expected)
                 if up is None:
                     assert f"upload of client {BAD}" in reason
                     refused += 1
@@ -91,10 +106,10 @@ def test_spoilt_uploads_are_refused_or_harmless(case):
     assert refused or not any(outcomes[BAD].up.arrays() for _, outcomes, _ in found)
 
 
-def attempt(job, arrays, reference):
+def attempt(job, arrays, expected):
     """(the accepted upload, None) or (None, why it was refused)."""
     try:
-        return read_upload(job, arrays, reference, LIMITS), None
+        return read(job, arrays, expected), None
     except MessageError as error:
         return None, str(error)
 
@@ -116,11 +131,11 @@ def upload(n):
 
 def test_counts_beyond_the_samples_of_the_client_are_refused():
     job, arrays = upload([8, 6])
-    read_upload(job, arrays, None, Limits(1e6, samples=14))
+    read(job, arrays, NO_REFERENCE, counted=True)
     job, arrays = upload([2**62, 2**62])  # their sum does not fit into 64 bits
     with pytest.raises(MessageError, match=f"n counts {2**63} samples; it joined with 14"):
-        read_upload(job, arrays, None, Limits(1e6, samples=14))
-    read_upload(job, arrays, None, Limits(1e6))  # dense labels: pixels are counted
+        read(job, arrays, NO_REFERENCE, counted=True)
+    read(job, arrays, NO_REFERENCE)  # dense labels: pixels are counted
 
 
 def test_the_engine_holds_counts_against_the_samples(tmp_path):
@@ -143,6 +158,7 @@ def test_the_engine_holds_counts_against_the_samples(tmp_path):
 def test_a_method_that_cannot_be_carried_out_blank_is_checked_for_less(caplog):
     jobs, outcomes, _ = legs(Toy("fedproto"))[1][0]
     expected = Expected(lambda client: 1 / 0)
-    assert expected.upload(jobs[0].turn, jobs[0].leg, jobs[0].down) is None
+    expected.learn(jobs[0])
+    assert expected.known(jobs[0].turn) is None
     assert "not checked: ZeroDivisionError" in caplog.text
-    read_upload(jobs[0], outcomes[0].up.arrays(), None, LIMITS)
+    read(jobs[0], outcomes[0].up.arrays(), expected)

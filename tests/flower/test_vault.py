@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from protofed.core.client import ClientState
+from protofed.core.answer import ClientState
 from protofed.core.errors import MessageError
 from protofed.flower.vault import Request, Tag, Vault, digest
 

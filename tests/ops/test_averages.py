@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 from torch import Tensor
 
 from protofed.algorithms.fedproto import FedProto, Global, Protos
-from protofed.core.record import Replies, Reply, blocks
+from protofed.core.answer import Replies, Reply, blocks
 from protofed.ops.trees import Average, flat, put, under
 
 CLASSES, EMBEDDING = 4, 3

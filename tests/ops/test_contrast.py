@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from protofed.core.record import Record, Replies, Reply, Tree
+from protofed.core.answer import Replies, Reply
+from protofed.core.record import Record, Tree
 from protofed.ops.clusters import pooled, renew
 from protofed.ops.contrast import (
     centres,

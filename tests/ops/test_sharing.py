@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protofed.algorithms.fedprox import FedProx
-from protofed.core.record import Replies, Reply, Weights
+from protofed.core.answer import Replies, Reply
+from protofed.core.record import Weights
 from protofed.ops.distances import cosine, row_cosine
 from protofed.ops.sharing import private_prefixes, split_needs
 from protofed.ops.trees import squared_distance

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jaxtyping import Float
 from torch import Tensor
 
-from protofed.core.client import ClientState
+from protofed.core.answer import ClientState
 from protofed.core.errors import RunError
 from protofed.core.record import Record, Tree
 from protofed.engines.store import Store

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protofed.core.client import ClientState
+from protofed.core.answer import ClientState
 from protofed.core.errors import RunError
 from protofed.core.record import Nothing
 from protofed.engines.store import Store
