@@ -163,10 +163,11 @@ def test_work_is_divided_by_size_and_planned_the_same_every_time():
     federation.round = 1
     from protofed.engines.inbox import Tally
     from protofed.engines.sampling import Drawn
+    from protofed.engines.wire import TrainOrder
 
     leg = experiment.task.algorithm.legs[0]
     jobs = [federation._job(leg, Drawn(c, 1, False), Tally()) for c in range(6)]
-    plan = [[block.jobs[0].turn.client for block in blocks] for blocks in engine._plan("run", jobs)]
+    plan = [[share.jobs[0].client for share in shares] for shares in engine._plan(TrainOrder, jobs)]
     assert plan == [[4, 1, 5], [0, 3, 2]]
 
 

@@ -49,7 +49,7 @@ def save(folder: Path, *rounds: list[int]) -> tuple[Checkpoints, Store]:
 
 def load(folder: Path) -> tuple[int, State, str, Store]:
     store = Store()
-    round, found, warning = Checkpoints(folder).load(State, store)
+    round, found, _, warning = Checkpoints(folder).load(State, store)
     assert isinstance(found, State)
     return round, found, warning, store
 
