@@ -44,9 +44,9 @@ def print_run(directory: RunDir) -> None:
     console.print(run.title, highlight=False)
     if run.tests:
         console.print(_accuracy_table(run))
-    if run.about.one_class and "gp_local" in run.modes:
+    if run.one_class and "gp_local" in run.modes:
         console.print(
-            f"{run.about.one_class} of these clients train on a single class: there gp_local cannot be wrong",
+            f"{run.one_class} of these clients train on a single class: there gp_local cannot be wrong",
             highlight=False,
         )
     if run.lines:

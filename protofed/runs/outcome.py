@@ -95,6 +95,14 @@ class Outcome:
         """Empty for a run of an earlier version."""
         return self.about.classes
 
+    @property
+    def one_class(self) -> int | None:
+        """Tested clients that train on a single class, where that makes a prediction trivial; a run of an
+        earlier version has it in its summary."""
+        if self.about.one_class is not None or self.directory is None:
+            return self.about.one_class
+        return (self.directory.summary or {}).get("one_class")
+
     def column(self, *keys: str, missing: float = math.nan) -> list[float]:
         """One number of every round: column("train_loss"), column("up", "bytes")."""
         return [number_in(line, keys, missing) for line in self.lines]
@@ -237,7 +245,7 @@ class Outcome:
             **{f"{way}_{kind}": self.total(way, kind) for kind in ("params", "bytes") for way in WAYS},
             "seconds": self.seconds,
             "groups": list(self.about.groups),
-            "one_class": self.about.one_class,
+            "one_class": self.one_class,
         }
 
 

@@ -21,6 +21,7 @@ from protofed.deploy.settings import read_client, read_server
 from protofed.deploy.status import StatusFile
 from protofed.reports.live import LivePage, follow
 from protofed.runs.directory import RunDir
+from protofed.runs.outcome import Outcome
 
 SITES = {"north": ["ant", "bee"], "south": ["bee", "cat", "dog"]}
 RECIPE = 'method = "fedproto"\nrounds = 3\neval_every = 1\nlr = 0.05\n[transport]\nround_timeout = 20\n'
@@ -91,6 +92,14 @@ def test_a_killed_server_goes_on_to_the_numbers_of_an_undisturbed_run(made):
     found = safetensors.torch.load_file(made / "run" / "checkpoint" / "state-3.safetensors")
     for name, tensor in plain.federation.state.arrays().items():
         np.testing.assert_allclose(found[name], tensor, rtol=1e-6, err_msg=name)
+
+
+def test_the_run_tells_classes_and_modes_and_who_took_part(made):
+    for name in ("run", "killed"):
+        run = Outcome.read(made / name)
+        assert run.about.modes == rehearse(made / "f").task.algorithm.modes
+        assert run.class_names == rehearse(made / "f").task.class_names
+        assert run.participants(1) == [0, 1]
 
 
 def test_show(made, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from protofed.core.errors import ConfigError
 from protofed.runs.directory import RunDir
 from protofed.studies.cells import cells
 from protofed.studies.figures import can_draw, draw_recipe
+from protofed.studies.model_measures import measured
 from protofed.studies.recipe import Recipe, read
 from protofed.studies.reproduce import Choice, plan_reproduction
 from protofed.studies.runner import carry_out
@@ -117,6 +119,26 @@ def test_ffd_is_made_of_both_distances(found: tuple[Path, dict[tuple[str, str], 
     ]
     a, b = (next(v for name, v in one.items() if name.startswith("mmd ")) for one in kept)
     assert ours["Margin", "FFD"] == pytest.approx(100 * (b - a) / b)
+
+
+def test_a_round_that_kept_nobody_has_no_mmd(
+    found: tuple[Path, dict[tuple[str, str], float]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a run of an earlier version: who took part is not drawn again."""
+    root, ours = found
+    old = tmp_path / "old"
+    shutil.copytree(run_of(root, "margin"), old)
+    central = run_of(root, "central")
+    known = measured(old, 2, "mmd", central, None)
+    assert known == ours["Margin", "MMD, round 2"]
+    (old / "measures.json").unlink()
+    assert measured(old, 2, "mmd", central, None) == pytest.approx(known)
+    (old / "measures.json").unlink()
+    lines = [json.loads(line) for line in (old / "metrics.jsonl").read_text().splitlines()]
+    texts = [json.dumps({k: v for k, v in line.items() if k != "participants"}) + "\n" for line in lines]
+    (old / "metrics.jsonl").write_text("".join(texts))
+    assert math.isnan(measured(old, 2, "mmd", central, None))
+    assert "round 2 does not tell who took part" in caplog.text
 
 
 def test_the_figure_has_a_panel_for_each_measure(
