@@ -42,7 +42,7 @@ class Loop:
 
     def optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
         opt = self.task.opt
-        if opt.kind == "adam":
+        if opt.optimizer == "adam":
             return torch.optim.Adam(model.parameters(), opt.lr, weight_decay=opt.weight_decay)
         return torch.optim.SGD(model.parameters(), opt.lr, opt.momentum, weight_decay=opt.weight_decay)
 

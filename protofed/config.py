@@ -16,6 +16,7 @@ from typing import Any
 
 from .core.algorithm import Algorithm, methods
 from .core.errors import ConfigError, unknown
+from .core.optim import Opt
 from .core.options import build, option, options_of
 from .engines.choose import NAMES as ENGINES
 from .engines.sampling import Rounds
@@ -23,21 +24,21 @@ from .engines.transport import Transport
 
 
 @dataclass(frozen=True)
-class Train:
-    """Local training at the clients."""
+class Train(Opt):
+    """Local training at the clients: the optimiser's options, and these."""
 
     epochs: int = option(1, "local epochs a round", low=0)
     batch_size: int = option(8, "local batch size", low=1)
-    lr: float = option(0.01, "learning rate", above=0)
-    momentum: float = option(0.5, "momentum of SGD", low=0, high=1)
-    weight_decay: float = option(0.0, "L2 penalty, added to the gradient", low=0)
-    clip: float | None = option(None, "largest gradient norm", above=0)
-    optimizer: str = option("sgd", "optimiser", choices=("sgd", "adam"))
     schedule: str = option("constant", "learning rate over the rounds", choices=("constant", "poly"))
     drop_last: bool = option(False, "leave out an incomplete last batch")
     init: str = option(
         "own", "first weights: each client's own, or one start per model", choices=("own", "common")
     )
+
+    @property
+    def opt(self) -> Opt:
+        """The optimiser alone."""
+        return Opt(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Opt)})
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Config:
     transport: Transport = field(default_factory=Transport)
 
     def to_dict(self) -> dict[str, Any]:
+        """As it is written to config.json; `resolve` reads it back."""
         return dataclasses.asdict(self)
 
     def make_method(self) -> Algorithm:

@@ -20,7 +20,6 @@ from .core.algorithm import Algorithm, Needs
 from .core.answer import Score
 from .core.data import ClientData, LocalData
 from .core.errors import ConfigError, EngineError
-from .core.optim import Opt
 from .core.rng import numpy_generator
 from .core.task import Group, Task
 from .data import Dataset, Split, load, partition
@@ -163,14 +162,13 @@ def make_task(
             f"newcomers: {config.rounds.newcomers} of {len(group_index)} clients would leave nobody to train"
         )
     train = config.train
-    opt = Opt(train.lr, train.momentum, train.weight_decay, train.clip, train.optimizer)
     return Task(
         algorithm=algorithm,
         groups=groups,
         group_index=group_index,
         num_classes=len(classes),
         embed_dims=dims,
-        opt=opt,
+        opt=train.opt,
         epochs=train.epochs,
         batch_size=train.batch_size,
         drop_last=train.drop_last,

@@ -105,7 +105,7 @@ class FcclPlus(Algorithm):
             loss="public_loss",
             epochs=self.epochs_public,
             batch_size=self.batch_public,
-            opts={"": Opt(lr=self.lr_public, kind="adam")},
+            opts={"": Opt(lr=self.lr_public, optimizer="adam")},
         )
         return (
             # Weights are empty unless all clients have one architecture.

@@ -24,9 +24,10 @@ class Opt:
     momentum: float = option(0.5, "momentum of SGD", low=0, high=1)
     weight_decay: float = option(0.0, "L2 penalty, added to the gradient", low=0)
     clip: float | None = option(None, "largest norm of a client's gradient", above=0)
-    kind: str = option("sgd", "optimiser", choices=("sgd", "adam"))
+    optimizer: str = option("sgd", "optimiser", choices=("sgd", "adam"))
 
     def scaled(self, factor: float) -> Opt:
+        """The same with another learning rate."""
         return replace(self, lr=self.lr * factor)
 
 
@@ -56,7 +57,7 @@ class Stepper:
                 g = self._clip(g, opt.clip)
             if opt.weight_decay:
                 g = list(torch._foreach_add(g, p, alpha=opt.weight_decay))
-            if opt.kind == "adam":
+            if opt.optimizer == "adam":
                 self._adam(p, g, used, opt)
             else:
                 self._sgd(p, g, used, opt)

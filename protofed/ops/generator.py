@@ -53,7 +53,7 @@ def train(
     """
     named = dict(generator.named_parameters())
     params = list(named.values())
-    stepper = Stepper(list(named), {"": Opt(lr=plan.lr, kind="adam")})
+    stepper = Stepper(list(named), {"": Opt(lr=plan.lr, optimizer="adam")})
     generator.train()
     with torch.enable_grad():
         for _ in range(plan.steps):

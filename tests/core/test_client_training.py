@@ -26,14 +26,14 @@ def moved(outcome) -> set[str]:  # type: ignore[no-untyped-def]
     return {name for name in start if not torch.equal(start[name], end[name])}
 
 
-@pytest.mark.parametrize("opt", [Opt(0.1, 0.9, 0.01), Opt(0.01, kind="adam"), Opt(0.1, 0.5, clip=0.1)])
+@pytest.mark.parametrize("opt", [Opt(0.1, 0.9, 0.01), Opt(0.01, optimizer="adam"), Opt(0.1, 0.5, clip=0.1)])
 def test_a_leg_equals_a_plain_loop(opt: Opt) -> None:
     """Same start, same batches, torch's own optimiser: equal to 1e-12."""
     task, data = make_task(Probe(), opt=opt), samples(10)
     model = plain().double()
     model.load_state_dict({n.removeprefix("model."): t for n, t in task.fresh(0, 1).items()})
-    kind = torch.optim.Adam if opt.kind == "adam" else torch.optim.SGD
-    more = {} if opt.kind == "adam" else {"momentum": opt.momentum}
+    kind = torch.optim.Adam if opt.optimizer == "adam" else torch.optim.SGD
+    more = {} if opt.optimizer == "adam" else {"momentum": opt.momentum}
     optimiser = kind(model.parameters(), opt.lr, weight_decay=opt.weight_decay, **more)  # type: ignore[arg-type]
     for rows, _ in batch_rows(10, 4, 3, Turn(task, 1, "train", 1).generator("batches 0")):
         optimiser.zero_grad()

@@ -58,7 +58,7 @@ def test_sgd_equals_torch(momentum: float, decay: float) -> None:
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_adam_equals_torch(decay: float) -> None:
     make: Make = lambda p: torch.optim.Adam(p, 0.01, weight_decay=decay)  # noqa: E731
-    assert gap(ours({"": Opt(0.01, weight_decay=decay, kind="adam")}), theirs(make)) < 1e-12
+    assert gap(ours({"": Opt(0.01, weight_decay=decay, optimizer="adam")}), theirs(make)) < 1e-12
 
 
 @pytest.mark.parametrize("clip", [0.3, 1e6])
@@ -113,8 +113,8 @@ def stacked(opt: Opt, turns: list[tuple[slice | Tensor, int]]) -> list[Tensor]:
 OPTS = [
     Opt(0.1, 0.9, 0.01),
     Opt(0.1, 0.5, clip=0.5),
-    Opt(0.01, kind="adam"),
-    Opt(0.01, kind="adam", clip=0.5),
+    Opt(0.01, optimizer="adam"),
+    Opt(0.01, optimizer="adam", clip=0.5),
 ]
 
 
