@@ -18,6 +18,8 @@ from .core.algorithm import Algorithm, methods
 from .core.errors import ConfigError, unknown
 from .core.optim import Opt
 from .core.options import build, option, options_of
+from .core.user_files import load_file
+from .core.written_files import with_files_beside
 from .engines.choose import NAMES as ENGINES
 from .engines.sampling import Rounds
 from .engines.transport import Transport
@@ -62,7 +64,7 @@ class System:
 class Config:
     """Everything that defines a run."""
 
-    method: str = option("fedproto", "method")
+    method: str = option("fedproto", "method: a name, or FILE.py:CLASS")
     preset: str = option("paper", "the method's published setting")
     options: dict[str, Any] = option({}, "options of the method")
     data: str = option("digits", "data set: a name, or a prefix form such as npz:PATH")
@@ -70,6 +72,7 @@ class Config:
     models: str = option("small_cnn", "client models: one, several joined by '|', or a named group")
     public: str | None = option(None, "public unlabelled data set, for methods that need one")
     public_samples: int = option(5000, "samples of the public set that are used", low=1)
+    imports: tuple[str, ...] = option((), "Python files that register data, models or methods of yours")
     clients: int = option(20, "number of clients; 0: as many as the data names (natural, domain)", low=0)
     seed: int = option(0, "fixes everything random", low=0)
     train: Train = field(default_factory=Train)
@@ -102,6 +105,7 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
     options: dict[str, Any] = {}
     for layer in layers:
         _merge(layer, top, sections, options)
+    top["imports"] = load_imports(top.get("imports", ()))
     method = top.get("method", "fedproto")
     preset = _preset(method, top.get("preset", "paper"))
     sections["train"] = {**preset.train, **sections["train"]}
@@ -125,7 +129,17 @@ def read_recipe(path: Path) -> dict[str, Any]:
         raise ConfigError(f"recipe {path}: not valid {path.suffix.lstrip('.').upper()}: {error}") from error
     if not isinstance(found, dict):
         raise ConfigError(f"recipe {path}: expected a table of settings, got a {type(found).__name__}")
-    return found
+    return with_files_beside(found, path.parent)
+
+
+def load_imports(files: Any) -> tuple[str, ...]:
+    """Run the files, so that what they register is there."""
+    files = (files,) if isinstance(files, str | Path) else files
+    if not isinstance(files, list | tuple):
+        raise ConfigError(f"imports: expected a list of Python files, got {files!r}")
+    for file in files:
+        load_file(file, f"import {file}")
+    return tuple(str(file) for file in files)
 
 
 def setting_names() -> list[str]:

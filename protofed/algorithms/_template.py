@@ -21,15 +21,28 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..core.algorithm import Algorithm, Leg, Needs, Ran, View
-from ..core.answer import Replies, cat
-from ..core.data import Batch, LocalData
-from ..core.net import Net
-from ..core.options import option
-from ..core.record import Record, Tree
-from ..core.task import Task, Turn
-from ..ops.losses import ce
-from ..ops.prototypes import class_means, owned, prototype_predictions, table
+from protofed.method import (
+    Algorithm,
+    Batch,
+    Leg,
+    LocalData,
+    Needs,
+    Net,
+    Ran,
+    Record,
+    Replies,
+    Task,
+    Tree,
+    Turn,
+    View,
+    cat,
+    ce,
+    class_means,
+    option,
+    owned,
+    prototype_predictions,
+    table,
+)
 
 
 class Message(Record):

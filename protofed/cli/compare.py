@@ -24,7 +24,9 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         "except for methods with a preset of their own. Finished runs are not repeated.",
         allow_abbrev=False,
     )
-    parser.add_argument("methods", nargs="+", metavar="METHOD", help="methods; all: every other one")
+    parser.add_argument(
+        "methods", nargs="+", metavar="METHOD", help="names or FILE.py:CLASS; all: every other"
+    )
     parser.add_argument(
         "--modes", default="all", help="prediction modes in the table: all, main, or names joined by +"
     )

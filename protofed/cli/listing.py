@@ -19,6 +19,7 @@ from ..data import partitions, sources
 from ..models.base import families
 from ..models.describe import describe_families, describe_groups
 from .output import make_console
+from .parser import add_import
 
 KINDS: dict[str, Registry[Any]] = {
     "methods": methods,
@@ -31,7 +32,8 @@ KINDS: dict[str, Registry[Any]] = {
 def add(commands: Any, argv: Sequence[str]) -> None:
     parser = commands.add_parser("list", help="list methods, data, partitions or models", allow_abbrev=False)
     parser.add_argument("kind", choices=KINDS, help="what to list")
-    parser.add_argument("name", nargs="?", help="show the options of this one")
+    parser.add_argument("name", nargs="?", help="show the options of this one; or FILE.py:CLASS")
+    add_import(parser)
     parser.add_argument(
         "--input",
         default="3x32x32",
@@ -116,7 +118,11 @@ def _names(registry: Registry[Any], kind: str) -> Table:
         table.add_column("paper")
         table.add_column("presets")
     for name in registry:
-        row = [name, registry.summary(name)]
+        try:
+            row = [name, registry.summary(name)]
+        except ConfigError as error:  # of another package, which is broken
+            table.add_row(name, str(error))
+            continue
         if kind == "methods":
             row += [registry[name].paper, ", ".join(registry[name].presets)]
         table.add_row(*row)

@@ -24,6 +24,7 @@ from ..data.client import Loader
 from ..onboarding import Newcomer, as_dict, join, onboard
 from ..runs.directory import RunDir
 from .output import make_console
+from .parser import add_import
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -42,6 +43,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     parser.add_argument(
         "--data", help="the newcomer's own data, such as npz:PATH, instead of a held-out client"
     )
+    add_import(parser)
     parser.add_argument("--samples", type=int, help="with --data: training samples to use (default: all)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(function=command)

@@ -6,10 +6,11 @@ import argparse
 import types
 import typing
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from .. import __version__
-from ..config import SECTIONS, Config
+from ..config import SECTIONS, Config, load_imports
 from ..core.algorithm import methods
 from ..core.errors import unknown
 from ..core.options import OptionInfo, options_of
@@ -45,10 +46,12 @@ def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         watch,
     )
 
+    load_imports(_imported(argv))
     parser = Parser(
         prog="protofed",
         description="Federated learning with class prototypes.",
-        epilog="`protofed COMMAND --help` explains a command; `protofed run METHOD --help` a method.",
+        epilog="`protofed COMMAND --help` explains a command; `protofed run METHOD --help` a method. A "
+        "method of your own is named FILE.py:CLASS.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"protofed {__version__}")
@@ -96,13 +99,14 @@ def _unknown_argument(given: str, parser: argparse.ArgumentParser) -> str:
 
 def add_settings(parser: argparse.ArgumentParser, method: str | None) -> None:
     """Flags for all settings, and for the options of a method if it is known."""
-    skip = {"method", "options", *SECTIONS}
+    skip = {"method", "options", "imports", *SECTIONS}
     top = parser.add_argument_group("what is run")
     taken = set()
     for info in options_of(Config):
         if info.name not in skip:
             _add_flag(top, info)
             taken.add(info.name)
+    add_import(top)
     titles = {"train": "local training", "rounds": "rounds and participation", "system": "system"}
     titles["transport"] = "messages of the Flower engine"
     for name, cls in SECTIONS.items():
@@ -118,6 +122,25 @@ def add_settings(parser: argparse.ArgumentParser, method: str | None) -> None:
         for info in options_of(methods[method]):
             if info.name not in taken:
                 _add_flag(more, info, prefix="option:")
+
+
+def add_import(group: Any) -> None:
+    """The flag for files of the user's. They are run before anything else is looked at: see `make_parser`."""
+    group.add_argument(
+        "--import",
+        dest="setting:imports",
+        action="append",
+        default=argparse.SUPPRESS,
+        metavar="FILE.py",
+        help="a Python file that registers data, partitions, models or methods; repeatable",
+    )
+
+
+def _imported(argv: Sequence[str]) -> list[str]:
+    """The files after --import, before anything is parsed."""
+    apart = [after for word, after in pairwise(argv) if word == "--import"]
+    joined = [word.partition("=")[2] for word in argv if word.startswith("--import=")]
+    return apart + joined
 
 
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:

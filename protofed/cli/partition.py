@@ -12,6 +12,7 @@ from typing import Any
 from ..config import Config
 from ..data import load, partition
 from ..data.describe import describe_split
+from .parser import add_import
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -27,6 +28,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         "partition", nargs="?", default=default.partition, help=f"default: {default.partition}"
     )
     parser.add_argument("--data", default=default.data, help=f"data set (default: {default.data})")
+    add_import(parser)
     parser.add_argument("--clients", type=int, default=default.clients, help="0: as many as the data names")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(

@@ -14,6 +14,7 @@ from .. import experiment
 from ..config import read_recipe, resolve
 from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
+from ..core.user_files import short_name
 from ..runs.directory import RunDir
 from ..trackers import Tracking, open_tracker
 from .deploy import is_deployed, resume_deployed
@@ -32,7 +33,12 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         "of an earlier run). Settings given here win over the recipe's.",
         allow_abbrev=False,
     )
-    parser.add_argument("target", nargs="?", metavar="METHOD|RECIPE", help="default: fedproto")
+    parser.add_argument(
+        "target",
+        nargs="?",
+        metavar="METHOD|RECIPE",
+        help="default: fedproto; your own: FILE.py:CLASS",
+    )
     parser.add_argument("--out", type=Path, help="run directory (default: runs/METHOD-DATA-TIME)")
     parser.add_argument("--force", action="store_true", help="overwrite a run in the same directory")
     _add_output(parser)
@@ -149,8 +155,8 @@ def _method_of(target: str | None) -> str | None:
 
 
 def _default_out(method: str, data: str) -> Path:
-    name = "".join(c if c.isalnum() or c in "-_" else "_" for c in data.split(":")[0])
-    base = Path("runs") / f"{method}-{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    name = "".join(c if c.isalnum() or c in "-_" else "_" for c in Path(data.split(":")[0]).stem)
+    base = Path("runs") / f"{short_name(method)}-{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     path, number = base, 1
     while path.exists():
         number += 1

@@ -42,7 +42,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         "--over lam=0.01..10:log --optuna 20",
         allow_abbrev=False,
     )
-    parser.add_argument("method", help="see `protofed list methods`")
+    parser.add_argument("method", help="see `protofed list methods`; or FILE.py:CLASS")
     parser.add_argument(
         "--over",
         action="append",

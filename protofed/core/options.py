@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .errors import ConfigError, unknown
+from .user_files import is_form, split_form
 
 T = TypeVar("T")
 
@@ -93,12 +94,16 @@ def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
 
 
 def parse_spec(text: str) -> tuple[str, dict[str, str]]:
-    """Split "name:key=value,key=value" into the name and its options.
+    """Split "name:key=value,key=value" into the name and its options. The name may be FILE.py:CLASS.
 
     >>> parse_spec("nway:n=3,k=100")
     ('nway', {'n': '3', 'k': '100'})
     """
-    name, _, rest = text.partition(":")
+    if is_form(text):
+        file, inside, rest = split_form(text)
+        name = f"{file}:{inside}"
+    else:
+        name, _, rest = text.partition(":")
     options: dict[str, str] = {}
     for part in filter(None, (p.strip() for p in rest.split(","))):
         key, equals, value = part.partition("=")

@@ -1,28 +1,50 @@
-"""Registries: named, documented classes with options. One each for methods, sources, partitions, models."""
+"""Registries: named, documented classes with options. One each for methods, sources, partitions, models.
+
+A class gets in by registration, by an entry point of an installed package, or by being named with its file:
+`my_method.py:FedMedian`.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import EntryPoint
 from typing import Any, Generic, TypeVar
 
 from .errors import ConfigError, unknown
 from .options import build, parse_spec
+from .plugins import load_plugin, origin, plugins
+from .user_files import is_form, load_named, refuse_nameless
 
 T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Names to frozen dataclasses. `make("nway:n=3")` builds one from its written form."""
+    """Names to frozen dataclasses. `make("nway:n=3")` builds one from its written form.
 
-    def __init__(self, kind: str):
+    `base` is what all classes derive from, and `group` that of the entry points. With `files`, a class may be
+    named as FILE.py:CLASS.
+    """
+
+    def __init__(self, kind: str, base: type | None = None, group: str = "", files: bool = False):
         self.kind = kind
+        self.base = base
+        self.group = group
+        self.files = files
         self._classes: dict[str, type[T]] = {}
 
     def register(self, name: str) -> Callable[[type[T]], type[T]]:
+        """A decorator that enters a class under this name."""
+
         def add(cls: type[T]) -> type[T]:
-            if name in self._classes and self._classes[name] is not cls:
-                raise ConfigError(f"{self.kind} {name!r} is registered twice")
+            known = self._classes.get(name)
+            if known is not None and not _same(known, cls):
+                raise ConfigError(
+                    f"{self.kind} {name!r} is registered twice: by {_place(known)} and by {_place(cls)}; "
+                    "choose another name"
+                )
             self._classes[name] = cls
             cls.name = name  # type: ignore[attr-defined]
             return cls
@@ -30,15 +52,46 @@ class Registry(Generic[T]):
         return add
 
     def __getitem__(self, name: str) -> type[T]:
-        if name not in self._classes:
-            raise ConfigError(unknown(self.kind, name, self._classes))
-        return self._classes[name]
+        point = plugins(self.group).get(name) if self.group else None
+        if point is not None:
+            return self._from_package(name, point)
+        if name in self._classes:
+            return self._classes[name]
+        if self.files and is_form(name):
+            return self.from_file(name)
+        if self.files and name.endswith(".py"):
+            refuse_nameless(name, f"{self.kind} {name}", self._what, self._fits)
+        raise ConfigError(unknown(self.kind, name, self))
 
     def __contains__(self, name: str) -> bool:
-        return name in self._classes
+        """Whether it can be asked for. A file is not opened for that."""
+        known = name in self._classes or (self.files and (is_form(name) or name.endswith(".py")))
+        return known or (bool(self.group) and name in plugins(self.group))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._classes))
+        outside = plugins(self.group) if self.group else {}
+        return iter(sorted({*self._classes, *outside}))
+
+    def from_file(self, form: str) -> type[T]:
+        """The class of FILE.py:CLASS. It goes by the name of the class."""
+        where = f"{self.kind} {form}"
+        found: type[T] = load_named(form, where, self._what, self._fits)
+        self._check(found, where)
+        if found.__name__ in self._classes and self._classes[found.__name__] is not found:
+            raise ConfigError(f"{where}: there is a built-in {self.kind} of that name; rename the class")
+        if not vars(found).get("name"):
+            found.name = found.__name__  # type: ignore[attr-defined]
+        return found
+
+    def _from_package(self, name: str, point: EntryPoint) -> type[T]:
+        known, where = self._classes.get(name), f"{self.kind} {name!r} of {origin(point)}"
+        if known is not None and f"{known.__module__}:{known.__qualname__}" == point.value:
+            return known
+        if known is not None:
+            raise ConfigError(f"{where}: there is a built-in {self.kind} of that name; remove the package")
+        found = load_plugin(point, self.kind)
+        self._check(found, where)
+        return self.register(name)(found)
 
     def make(self, spec: str, extra: Mapping[str, Any] | None = None) -> T:
         """Build from "name:key=value,…"; `extra` adds or overrides options."""
@@ -49,3 +102,39 @@ class Registry(Generic[T]):
         """First line of the class's docstring."""
         doc = inspect.getdoc(self[name]) or ""
         return doc.split("\n", 1)[0]
+
+    @property
+    def _what(self) -> str:
+        return f"classes that derive from {self.base.__name__ if self.base else 'object'}"
+
+    def _fits(self, found: Any) -> bool:
+        base = self.base or object
+        return inspect.isclass(found) and issubclass(found, base) and found is not base
+
+    def _check(self, found: Any, where: str) -> None:
+        if not self._fits(found):
+            raise ConfigError(f"{where}: {found!r} is none of the {self._what}")
+        parameters = vars(found).get("__dataclass_params__")
+        if not dataclasses.is_dataclass(found) or parameters is None or not parameters.frozen:
+            line = _line(found)
+            raise ConfigError(f"{where}: write @dataclass(frozen=True) above class {found.__name__}{line}")
+
+
+def _line(cls: type) -> str:
+    try:
+        return f" (line {inspect.getsourcelines(cls)[1]})"
+    except (OSError, TypeError):  # no source: a class made at run time
+        return ""
+
+
+def _same(one: type, two: type) -> bool:
+    """One class, also when its file was run anew or imported under another name."""
+    return one is two or (one.__qualname__ == two.__qualname__ and _file(one) == _file(two) is not None)
+
+
+def _file(cls: type) -> str | None:
+    return getattr(sys.modules.get(cls.__module__), "__file__", None)
+
+
+def _place(cls: type) -> str:
+    return f"{cls.__qualname__} in {_file(cls) or cls.__module__}"

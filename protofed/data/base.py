@@ -110,5 +110,5 @@ class Partitioner(ABC):
         """Divide. Ends, or raises DataError with what cannot be and what to change."""
 
 
-sources: Registry[Source] = Registry("data")
-partitions: Registry[Partitioner] = Registry("partition")
+sources: Registry[Source] = Registry("data", Source, "protofed.sources")
+partitions: Registry[Partitioner] = Registry("partition", Partitioner, "protofed.partitions", files=True)

@@ -8,18 +8,22 @@ from typing import Any
 
 from ..core.errors import ConfigError
 from ..core.options import build, options_of, parse_spec
+from ..core.user_files import is_form
 from .base import Dataset, Split, partitions, sources
 from .check import check_dataset, check_split
 from .partition import iid as _registers_all_partitioners  # noqa: F401
 from .sources import digits as _registers_all_sources  # noqa: F401
+from .user_source import load_from_file
 
 
 def load(spec: str, extra: Mapping[str, Any] | None = None) -> Dataset:
-    """Open a dataset: a name, "name:key=value,…", or "kind:PATH" for kinds that take a path.
+    """Open a dataset: a name, "name:key=value,…", "kind:PATH" for kinds that take a path, or FILE.py:NAME.
 
     After a path, further options may follow: "npz:PATH,per_class=100". `extra` adds options.
     """
     name, options = parse_source(spec)
+    if is_form(name):
+        return check_dataset(load_from_file(name, {**options, **(extra or {})}))
     source = build(sources[name], {**options, **(extra or {})}, f"data {name}")
     return check_dataset(source.load())
 
@@ -45,6 +49,8 @@ def parse_source(spec: str) -> tuple[str, dict[str, str]]:
     >>> parse_source("npz:/data/a=b.npz,per_class=5")
     ('npz', {'per_class': '5', 'path': '/data/a=b.npz'})
     """
+    if is_form(spec):
+        return parse_spec(spec)
     name, _, rest = spec.partition(":")
     name = name.strip()
     cls = sources[name]

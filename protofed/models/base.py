@@ -40,4 +40,4 @@ class Family(ABC):
         """A module for inputs of this shape, freshly initialised from torch's global generator."""
 
 
-families: Registry[Family] = Registry("model")
+families: Registry[Family] = Registry("model", Family, "protofed.models")

@@ -8,18 +8,14 @@ turn. The file is run as Python code, with all rights of the user.
 from __future__ import annotations
 
 import inspect
-import sys
 from dataclasses import dataclass
-from hashlib import blake2b
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from ..core.errors import ConfigError, unknown
 from ..core.options import option
+from ..core.user_files import load_file, reason, user_line
 from .base import Family, Model, families
 from .check import try_forward
 
@@ -45,34 +41,11 @@ def _find_class(source: str) -> Any:
     path, colon, name = source.rpartition(":")
     if not colon or not path or not name:
         raise ConfigError(f"model module: expected module:FILE.py:CLASS, got 'module:{source}'")
-    file = Path(path).expanduser()
-    if not file.is_file():
-        raise ConfigError(f"model module:{source}: no file {path!r} in {Path.cwd()}")
-    module = _import_file(file, source)
+    module = load_file(path, f"model module:{source}").module
     if not hasattr(module, name):
         classes = [n for n, v in vars(module).items() if inspect.isclass(v) and issubclass(v, nn.Module)]
         raise ConfigError(f"model module:{source}: {unknown('class', name, classes)} in {path}")
     return getattr(module, name)
-
-
-def _import_file(file: Path, source: str) -> ModuleType:
-    resolved = str(file.resolve())
-    name = f"protofed_user_{file.stem}_{blake2b(resolved.encode(), digest_size=4).hexdigest()}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = spec_from_file_location(name, resolved)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"model module:{source}: {file} is not a Python file")
-    module = module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickling look their module up here
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # whatever the user's file raises
-        del sys.modules[name]
-        raise ConfigError(
-            f"model module:{source}: running {file} failed: {type(error).__name__}: {_line(error)}"
-        ) from error
-    return module
 
 
 def _call(make: Any, source: str, shape: tuple[int, ...], num_classes: int) -> nn.Module:
@@ -85,8 +58,11 @@ def _call(make: Any, source: str, shape: tuple[int, ...], num_classes: int) -> n
     try:
         made = make(**given)
     except Exception as error:  # whatever the user's class raises
-        reason = f"{type(error).__name__}: {_line(error)}"
-        raise ConfigError(f"model module:{source}: constructing it with {given} failed: {reason}") from error
+        line = user_line(error)
+        raise ConfigError(
+            f"model module:{source}: constructing it with {given} failed: {reason(error)}"
+            + (f" ({line})" if line else "")
+        ) from error
     if not isinstance(made, nn.Module):
         raise ConfigError(f"model module:{source}: expected an nn.Module, got a {type(made).__name__}")
     return made
@@ -94,7 +70,3 @@ def _call(make: Any, source: str, shape: tuple[int, ...], num_classes: int) -> n
 
 def _has_parts(module: nn.Module) -> bool:
     return all(isinstance(getattr(module, part, None), nn.Module) for part in ("base", "head"))
-
-
-def _line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]

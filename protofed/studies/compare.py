@@ -21,6 +21,7 @@ from typing import Any
 from ..config import Config, resolve
 from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
+from ..core.options import parse_spec
 from ..runs.modes import miou_of, title
 from ..runs.outcome import Outcome
 from .plan import MethodChoice, Planned, check_no_options, common_training, read_method
@@ -72,7 +73,7 @@ def plan_comparison(texts: Sequence[str], settings: Mapping[str, Any], seeds: in
     """The runs of a comparison. "all" stands for every method that is not named beside it, Local first:
     the one to beat."""
     check_no_options(settings, "fedproto:lam=0.1")
-    named = {text.split(":")[0] for text in texts}
+    named = {parse_spec(text)[0] for text in texts}
     every = [name for name in ("local", *methods) if name not in named]
     written = [name for text in texts for name in (every if text == "all" else [text])]
     choices = [read_method(text) for text in dict.fromkeys(written)]

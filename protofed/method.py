@@ -1,0 +1,94 @@
+"""Everything that the author of a method needs, in one place: `from protofed.method import …`.
+
+These names are stable: they keep their meaning between versions, and a change stands in the changelog. What
+a method is made of, and which hook may do what, is told in docs/own/method.md and docs/architecture.md.
+
+    the contract    Algorithm, Leg, Phase, Needs, Preset, option, methods
+    messages        Record, Nothing, Weights, Replies, Reply, Payload, cat, blocks
+    what hooks get  Task, Turn, Net, LocalData, Batch, Ran, View, Loss, Tree, Opt
+    losses          ce, class_pull, sample_pull, kl
+    prototypes      class_means, class_sums, means, owned, table, rows, one_hot, features, nearest,
+                    prototype_scores
+    distances       DISTANCES, cosine, pairwise_l2
+    weights         SharedWeights, Average, put, under, flat, squared_distance
+    errors          ConfigError, MessageError
+"""
+
+from .core.algorithm import Algorithm, Leg, Loss, Needs, Phase, Preset, Ran, View, methods
+from .core.data import Batch, LocalData
+from .core.errors import ConfigError, MessageError
+from .core.net import Net
+from .core.optim import Opt
+from .core.options import option
+from .core.record import Nothing, Payload, Record, Replies, Reply, Tree, Weights, blocks, cat
+from .core.task import Task, Turn
+from .ops.distances import DISTANCES, cosine, pairwise_l2
+from .ops.distill import kl
+from .ops.losses import ce, class_pull, sample_pull
+from .ops.prototypes import (
+    class_means,
+    class_sums,
+    features,
+    means,
+    nearest,
+    one_hot,
+    owned,
+    prototype_scores,
+    rows,
+    table,
+)
+from .ops.sharing import SharedWeights
+from .ops.trees import Average, flat, put, squared_distance, under
+
+__all__ = [
+    "DISTANCES",
+    "Algorithm",
+    "Average",
+    "Batch",
+    "ConfigError",
+    "Leg",
+    "LocalData",
+    "Loss",
+    "MessageError",
+    "Needs",
+    "Net",
+    "Nothing",
+    "Opt",
+    "Payload",
+    "Phase",
+    "Preset",
+    "Ran",
+    "Record",
+    "Replies",
+    "Reply",
+    "SharedWeights",
+    "Task",
+    "Tree",
+    "Turn",
+    "View",
+    "Weights",
+    "blocks",
+    "cat",
+    "ce",
+    "class_means",
+    "class_pull",
+    "class_sums",
+    "cosine",
+    "features",
+    "flat",
+    "kl",
+    "means",
+    "methods",
+    "nearest",
+    "one_hot",
+    "option",
+    "owned",
+    "pairwise_l2",
+    "prototype_scores",
+    "put",
+    "rows",
+    "sample_pull",
+    "squared_distance",
+    "table",
+    "under",
+]
