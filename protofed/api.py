@@ -25,6 +25,7 @@ from .data.own import Samples, read_samples, without_samples
 from .models.check import try_forward
 from .runs.about import AboutRun
 from .runs.directory import RunDir
+from .runs.kept_files import settings_with_kept
 from .runs.outcome import Outcome
 
 
@@ -71,7 +72,7 @@ def run(
     options: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Result:
-    """Run a method on a named data set, or a recipe (a .toml or .json path).
+    """Run a method (a name, or FILE.py:CLASS) on a data set, or a recipe (a .toml or .json path).
 
     Settings are those of `protofed run --help`: data, partition, models, clients, rounds, lr, …
     """
@@ -79,7 +80,9 @@ def run(
     if method is not None:
         path = Path(method)
         is_file = path.suffix in (".toml", ".json")
-        layers.append(read_recipe(path) if is_file else {"method": str(method)})
+        layers.append(
+            settings_with_kept(read_recipe(path), path.parent) if is_file else {"method": str(method)}
+        )
     config = resolve(*layers, {**settings, "options": dict(options or {})})
     built = experiment.build(config)
     directory = RunDir.create(Path(out), built.config.to_dict(), force) if out else None

@@ -18,7 +18,7 @@ from .core.algorithm import Algorithm, methods
 from .core.errors import ConfigError, unknown
 from .core.optim import Opt
 from .core.options import build, option, options_of
-from .core.user_files import load_file
+from .core.registry import import_file
 from .core.written_files import with_files_beside
 from .engines.choose import NAMES as ENGINES
 from .engines.sampling import Rounds
@@ -138,7 +138,7 @@ def load_imports(files: Any) -> tuple[str, ...]:
     if not isinstance(files, list | tuple):
         raise ConfigError(f"imports: expected a list of Python files, got {files!r}")
     for file in files:
-        load_file(file, f"import {file}")
+        import_file(str(file), f"import {file}")
     return tuple(str(file) for file in files)
 
 

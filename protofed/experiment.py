@@ -37,6 +37,8 @@ from .models.check import check_model
 from .models.groups import assign
 from .runs.about import AboutRun, has_about, write_about
 from .runs.directory import RunDir
+from .runs.fingerprint import of_settings
+from .runs.kept_files import KEPT, keep_files, settings_with_kept
 from .runs.outcome import Outcome
 
 DEPLOYED = "deployment"  # as the data of a run whose samples lie with its clients (protofed.deploy)
@@ -186,11 +188,15 @@ def make_task(
 
 
 def reopen(
-    directory: RunDir, warn: Callable[[str], None] | None = None, config: dict[str, Any] | None = None
+    directory: RunDir,
+    warn: Callable[[str], None] | None = None,
+    config: dict[str, Any] | None = None,
+    changed: str = KEPT,
 ) -> Experiment:
     """The experiment of a run directory, as of its last checkpoint; with a configuration in place of its
-    own, one of more rounds."""
-    experiment = build(resolve(config or directory.config))
+    own, one of more rounds. `changed`: what to do about files of the user's that have changed since."""
+    settings = settings_with_kept(config or directory.config, directory.path, changed, warn)
+    experiment = build(resolve(settings))
     if directory.checkpoints.exist:
         warning = restore(directory, experiment.federation)
         if warning and warn:
@@ -251,6 +257,7 @@ def carry_out(
                 directory.rewind(experiment.federation.round)
                 if not has_about(directory.path):  # a resumed run keeps its own
                     write_about(directory.path, _about(experiment))
+                    keep_files(directory.path, named_here(experiment.config))
             records = experiment.play(directory, progress)
         finally:
             experiment.federation.engine.close()
@@ -266,7 +273,14 @@ def _about(experiment: Experiment) -> AboutRun:
     trivial = "gp_local" in experiment.task.algorithm.modes
     if trivial and dataset is not None and split is not None:  # else: the samples lie elsewhere
         one_class = one_class_clients(dataset, split, experiment.tested())
-    return AboutRun.of_task(experiment.task, one_class)
+    about = AboutRun.of_task(experiment.task, one_class)
+    return replace(about, fingerprints=of_settings(named_here(experiment.config)))
+
+
+def named_here(config: Config) -> dict[str, Any]:
+    """The settings whose files lie on this machine: of a deployed run, not the models of its clients."""
+    settings = config.to_dict()
+    return {**settings, "models": ""} if config.data == DEPLOYED else settings
 
 
 def _maker(shape: Any, num_classes: int) -> Callable[[str], nn.Module]:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Sequence
 
 from ..core.errors import ConfigError, DataError, ProtofedError
+from ..core.user_files import reason, user_line
 from . import stop
 from .parser import UsageError, make_parser
 
@@ -39,9 +40,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:
+        line = user_line(error)
+        if line is None:
+            raise
+        return _complain(f"{line}: {reason(error)}", 1)
 
 
-def _complain(error: Exception, code: int) -> int:
+def _complain(error: Exception | str, code: int) -> int:
     line = " ".join(str(error).split())
     sys.stderr.write(f"protofed: error: {line}\n")
     return code

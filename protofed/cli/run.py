@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
 from ..core.user_files import short_name
 from ..runs.directory import RunDir
+from ..runs.kept_files import CURRENT, KEPT, REFUSE, renew_files, settings_with_kept
 from ..trackers import Tracking, open_tracker
 from .deploy import is_deployed, resume_deployed
 from .parser import add_settings, settings_of
@@ -53,6 +54,12 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds in all (default: as planned)")
+    parser.add_argument(
+        "--changed-files",
+        choices=(CURRENT, KEPT),
+        help="where a file of yours has changed since the run began: go on with what it is now, or with the "
+        "run's copy of what it was (default: refuse)",
+    )
     _add_output(parser)
     parser.set_defaults(function=resume)
 
@@ -76,7 +83,16 @@ def resume(args: argparse.Namespace) -> int:
         if not (args.quiet or args.json):
             sys.stderr.write(f"{args.run} is finished already\n")
         return _show(directory, args)
-    return _carry_out(experiment.reopen(directory, _warn), directory, args)
+    return _carry_out(_reopen(directory, args), directory, args)
+
+
+def _reopen(
+    directory: RunDir, args: argparse.Namespace, config: dict[str, Any] | None = None
+) -> experiment.Experiment:
+    built = experiment.reopen(directory, _warn, config, args.changed_files or REFUSE)
+    if args.changed_files == CURRENT:
+        renew_files(directory.path)
+    return built
 
 
 def _go_on(args: argparse.Namespace) -> int:
@@ -85,7 +101,7 @@ def _go_on(args: argparse.Namespace) -> int:
         raise ConfigError("--rounds: not for a deployed run, whose rounds stand in the server's recipe.toml")
     directory = RunDir.open(args.run)
     config = directory.longer(args.rounds)
-    built = experiment.reopen(directory, _warn, config)
+    built = _reopen(directory, args, config)
     with directory.locked():  # not under the hands of a run that is going on
         directory.extend(config)
     return _carry_out(built, directory, args)
@@ -132,10 +148,15 @@ def target_layers(target: str | None) -> list[dict[str, Any]]:
         return []
     path = Path(target)
     if path.suffix in (".toml", ".json"):
-        return [read_recipe(path)]
+        return [_recipe(path, _warn)]
     if target not in methods:
         raise ConfigError(unknown("method", target, methods) + " (or give the path of a .toml recipe)")
     return [{"method": target}]
+
+
+def _recipe(path: Path, warn: Callable[[str], None] | None = None) -> dict[str, Any]:
+    """The settings of a recipe, or of an earlier run with the files that it kept."""
+    return settings_with_kept(read_recipe(path), path.parent, warn=warn)
 
 
 def _find_target(argv: Sequence[str]) -> str | None:
@@ -150,7 +171,7 @@ def _method_of(target: str | None) -> str | None:
     if target is None:
         return "fedproto"
     if Path(target).suffix in (".toml", ".json") and Path(target).exists():
-        return str(read_recipe(Path(target)).get("method", "fedproto"))
+        return str(_recipe(Path(target)).get("method", "fedproto"))
     return target if target in methods else None
 
 

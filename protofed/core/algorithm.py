@@ -105,6 +105,11 @@ class Algorithm(ABC):
     presets: ClassVar[Mapping[str, Preset]] = MappingProxyType({"paper": Preset()})
     sampling: ClassVar[str] = "uniform"  # or "size": probability proportional to the sample count
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" not in vars(cls):
+            cls.name = cls.__name__  # until it is registered under another
+
     @property
     def modes(self) -> tuple[str, ...]:
         """Names of what `predict` returns, the main one first."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint
@@ -16,9 +17,10 @@ from typing import Any, Generic, TypeVar
 from .errors import ConfigError, unknown
 from .options import build, parse_spec
 from .plugins import load_plugin, origin, plugins
-from .user_files import is_form, load_named, refuse_nameless
+from .user_files import PREFIX, is_form, load_file, load_named, refuse_nameless
 
 T = TypeVar("T")
+_registries: list[Registry[Any]] = []
 
 
 class Registry(Generic[T]):
@@ -34,6 +36,8 @@ class Registry(Generic[T]):
         self.group = group
         self.files = files
         self._classes: dict[str, type[T]] = {}
+        self._entered: dict[str, dict[str, type[T]]] = {}  # by module, then by name
+        _registries.append(self)
 
     def register(self, name: str) -> Callable[[type[T]], type[T]]:
         """A decorator that enters a class under this name."""
@@ -46,6 +50,7 @@ class Registry(Generic[T]):
                     "choose another name"
                 )
             self._classes[name] = cls
+            self._entered.setdefault(cls.__module__, {})[name] = cls
             cls.name = name  # type: ignore[attr-defined]
             return cls
 
@@ -72,6 +77,10 @@ class Registry(Generic[T]):
         outside = plugins(self.group) if self.group else {}
         return iter(sorted({*self._classes, *outside}))
 
+    def enter_again(self, module: str) -> None:
+        """What a module registered holds again, also where a copy of its file has taken its place since."""
+        self._classes.update(self._entered.get(module, {}))
+
     def from_file(self, form: str) -> type[T]:
         """The class of FILE.py:CLASS. It goes by the name of the class."""
         where = f"{self.kind} {form}"
@@ -79,8 +88,6 @@ class Registry(Generic[T]):
         self._check(found, where)
         if found.__name__ in self._classes and self._classes[found.__name__] is not found:
             raise ConfigError(f"{where}: there is a built-in {self.kind} of that name; rename the class")
-        if not vars(found).get("name"):
-            found.name = found.__name__  # type: ignore[attr-defined]
         return found
 
     def _from_package(self, name: str, point: EntryPoint) -> type[T]:
@@ -120,6 +127,13 @@ class Registry(Generic[T]):
             raise ConfigError(f"{where}: write @dataclass(frozen=True) above class {found.__name__}{line}")
 
 
+def import_file(written: str, where: str) -> None:
+    """Run a file of the user's for what it registers."""
+    module = load_file(written, where).module.__name__
+    for registry in _registries:
+        registry.enter_again(module)
+
+
 def _line(cls: type) -> str:
     try:
         return f" (line {inspect.getsourcelines(cls)[1]})"
@@ -128,8 +142,12 @@ def _line(cls: type) -> str:
 
 
 def _same(one: type, two: type) -> bool:
-    """One class, also when its file was run anew or imported under another name."""
-    return one is two or (one.__qualname__ == two.__qualname__ and _file(one) == _file(two) is not None)
+    """One class, also when its file was run anew or imported under another name, or is the copy of a run."""
+    files = _file(one), _file(two)
+    copied = all(cls.__module__.startswith(PREFIX) for cls in (one, two))
+    alike = copied and len({os.path.basename(file or "") for file in files}) == 1
+    same_file = files[0] is not None and files[0] == files[1]
+    return one is two or (one.__qualname__ == two.__qualname__ and (same_file or alike))
 
 
 def _file(cls: type) -> str | None:

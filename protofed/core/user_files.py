@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 from .errors import ConfigError
 
 FORM = re.compile(r"((?:[A-Za-z]:)?[^:]+\.py):([A-Za-z_]\w*)(?::(.*))?", re.DOTALL)
+PREFIX = "protofed_user_"  # of the names of their modules
 INSTALLED = {"site-packages", "dist-packages"}
 
 
@@ -121,9 +122,9 @@ def _listed(module: ModuleType, kinds: str, fits: Callable[[Any], bool]) -> str:
 def user_line(error: BaseException, path: Path | None = None) -> str | None:
     """The last line of the user's own that an error went through: "my_method.py, line 12". Counted are the
     files that were run, and with `path` also what lies beside it."""
-    if isinstance(error, SyntaxError) and error.filename and error.lineno:
-        return f"{Path(error.filename).name}, line {error.lineno}"
     own = {str(one) for file in loaded() for one in file.texts}
+    if isinstance(error, SyntaxError) and error.filename and path is not None:
+        return f"{Path(error.filename).name}, line {error.lineno}"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         beside = path is not None and _is_beside(frame.filename, path.parent)
         if frame.filename in own or beside:
@@ -139,7 +140,7 @@ def reason(error: BaseException) -> str:
 
 
 def _run(path: Path, where: str) -> UserFile:
-    name = f"protofed_user_{path.stem}_{blake2b(str(path).encode(), digest_size=4).hexdigest()}"
+    name = f"{PREFIX}{path.stem}_{blake2b(str(path).encode(), digest_size=4).hexdigest()}"
     spec = spec_from_file_location(name, path)
     if spec is None:
         raise ConfigError(f"{where}: {path} is not a Python file")

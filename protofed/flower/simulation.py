@@ -29,6 +29,7 @@ from typing import Any
 from ..core.data import ClientData
 from ..core.errors import EngineError
 from ..core.task import Task
+from ..core.user_files import load_file, loaded
 from ..engines.store import Store
 from ..engines.transport import Transport
 from ..engines.workers import own_cores
@@ -168,8 +169,14 @@ class SimulationLink:
         path = self.runtime.root / f"task-{self.name}.pickle"
         if not path.exists():
             fresh = dataclasses.replace(self.task)  # without the modules that it built for itself
-            path.write_bytes(cloudpickle.dumps((fresh, self.data)))  # type: ignore[no-untyped-call]
+            content = cloudpickle.dumps((fresh, self.data))  # type: ignore[no-untyped-call]
+            path.write_bytes(cloudpickle.dumps((_user_files(), content)))  # type: ignore[no-untyped-call]
         return path.name
+
+
+def _user_files() -> list[str]:
+    """Files whose classes the task may hold: an actor runs them before it reads the task."""
+    return [str(file.path) for file in loaded()]
 
 
 def _server_app(grids: queue.Queue[Any], stop: threading.Event) -> Any:
@@ -230,5 +237,8 @@ def _open(path: Path) -> tuple[Task, ClientData]:
     import torch
 
     torch.set_num_threads(1)
-    task, data = pickle.loads(path.read_bytes())
+    files, content = pickle.loads(path.read_bytes())
+    for file in files:
+        load_file(file, f"file {file}")
+    task, data = pickle.loads(content)
     return task, data

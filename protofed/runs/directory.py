@@ -5,6 +5,7 @@ about.json      what is known before the first round: names of classes, predicti
 metrics.jsonl   one line a round: see records.py
 clients.jsonl   per-client accuracy, one line a test
 checkpoint/     see checkpoint.py
+files/          the user's own Python files that the run needs: see kept_files.py
 summary.json    written at the end
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,6 +48,8 @@ class RunDir:
                 "choose another --out, or give --force to start over"
             )
         run = cls(path)
+        if (path / "files" / "index.json").exists():  # copies of an earlier run: see kept_files.py
+            shutil.rmtree(path / "files", ignore_errors=True)
         old = [path / name for name in (*OF_A_RUN, *OF_OTHERS)]
         try:
             path.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,7 @@ from ..config import Config, Train, setting_names
 from ..core.algorithm import methods
 from ..core.errors import ConfigError
 from ..core.options import options_of, parse_spec
+from ..runs.fingerprint import of_settings
 from .model_measures import Look
 
 # The other settings of the system say how a run is carried out, and change no number beyond rounding.
@@ -54,12 +55,17 @@ class Planned:
 def run_key(config: Config) -> str:
     """A hash of all that decides a run's numbers, with every default of the method spelled out.
 
-    So a preset and the same options written by hand are one run, and a changed default is a new one.
+    So a preset and the same options written by hand are one run, and a changed default is a new one; so is a
+    changed file of the user's.
     """
     values = config.to_dict()
     del values["preset"]
     values["options"] = dataclasses.asdict(config.make_method())
     values["system"] = {name: values["system"][name] for name in SYSTEM}
+    if not values["imports"]:
+        del values["imports"]
+    if files := of_settings(config.to_dict()):
+        values["files"] = files
     text = json.dumps(values, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 

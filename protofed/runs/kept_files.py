@@ -1,0 +1,135 @@
+"""The user's own Python files within a run directory.
+
+    files/index.json    which they are, where they were and their fingerprints
+    files/…             copies of them, as they were when the run began
+
+So a run goes on from any folder, can be read when a file is gone, and a file that was changed meanwhile is
+noticed instead of mixing two methods in one run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import RunError
+from ..core.user_files import UserFile, absolute, load_file
+from ..core.written_files import change_files, files_in
+from .about import read_about, write_about
+from .files import read_json, write_atomic, write_json
+from .fingerprint import digest, of_file, texts, user_files
+
+FOLDER = "files"
+INDEX = "index.json"
+REFUSE, KEPT, CURRENT = "refuse", "kept", "current"  # what to do about a file that has changed
+
+
+@dataclass(frozen=True)
+class KeptFile:
+    """A file that settings name. `parts` are its text and those that it imports from beside it: paths from
+    its folder, with their fingerprints."""
+
+    written: str
+    path: str  # where it was
+    copy: str  # within the folder of the copies
+    parts: Mapping[str, str]
+    earlier: Sequence[str] = ()  # fingerprints that it had in earlier rounds, if it was changed knowingly
+
+    def state(self) -> str:
+        """Whether it is still what it was: "same", "changed" or "gone"."""
+        folder = Path(self.path).parent
+        if not Path(self.path).is_file():
+            return "gone"
+        whole = all((folder / part).is_file() for part in self.parts)
+        same = whole and all(of_file(folder / part) == found for part, found in self.parts.items())
+        return "same" if same else "changed"
+
+
+def keep_files(run: Path, settings: Mapping[str, Any]) -> None:
+    """Copy the files that settings name into the run directory."""
+    _keep(run, user_files(settings), {})
+
+
+def renew_files(run: Path) -> None:
+    """Take over files that have changed: the run goes on with what they are now."""
+    kept = read_kept(run)
+    found = {one.written: load_file(one.path, one.written) for one in kept}
+    _keep(run, found, {one.written: one for one in kept})
+    about = read_about(run, {})
+    new = {
+        name: digest(text) for written, file in found.items() for name, text in texts(written, file).items()
+    }
+    write_about(run, replace(about, fingerprints={**about.fingerprints, **new}))
+
+
+def _keep(run: Path, found: Mapping[str, UserFile], before: Mapping[str, KeptFile]) -> None:
+    folders = list(dict.fromkeys(file.path.parent for file in found.values()))
+    kept = []
+    for written, file in found.items():
+        number = folders.index(file.path.parent)
+        place = str(number + 1) if number else ""  # files of one folder stay together: they import each other
+        parts = {os.path.relpath(path, file.path.parent): digest(text) for path, text in file.texts.items()}
+        earlier = _earlier(before.get(written), parts)
+        kept.append(KeptFile(written, str(file.path), os.path.join(place, file.path.name), parts, earlier))
+        _copy(file, run / FOLDER / place)
+    if kept:
+        write_json(run / FOLDER / INDEX, [asdict(one) for one in kept])
+
+
+def _earlier(before: KeptFile | None, parts: Mapping[str, str]) -> list[str]:
+    if before is None:
+        return []
+    old = [found for part, found in before.parts.items() if parts.get(part) != found]
+    return [*before.earlier, *old]
+
+
+def settings_with_kept(
+    settings: Mapping[str, Any],
+    run: Path,
+    changed: str = KEPT,
+    warn: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """The settings of a run with its files where they are now: in their old place, or the run's copies where
+    they are gone. For those that have changed `changed` says what to do; `warn` is told."""
+    kept = {one.written: one for one in read_kept(run)}
+    places = {w: _place(kept[w], run, changed, warn) for w in files_in(settings) if w in kept}
+    return change_files(settings, lambda written: places.get(written, written))
+
+
+def read_kept(run: Path) -> list[KeptFile]:
+    """What files/index.json lists; a run without files of the user's has none."""
+    path = run / FOLDER / INDEX
+    if not path.exists():
+        return []
+    try:
+        return [KeptFile(**one) for one in read_json(path)]
+    except TypeError as error:
+        raise RunError(f"{path} is damaged: {error}") from error
+
+
+def _place(one: KeptFile, run: Path, changed: str, warn: Callable[[str], None] | None) -> str:
+    state = one.state()
+    if state == "same" or (state == "changed" and changed == CURRENT):
+        return one.written if str(absolute(one.written)) == one.path else one.path
+    copy = run / FOLDER / one.copy
+    if state == "changed" and changed == REFUSE:
+        raise RunError(
+            f"{one.path} has changed since {run} began: go on with --changed-files current, or with what "
+            f"it was ({copy}) by --changed-files kept"
+        )
+    for part, found in one.parts.items():
+        if of_file(copy.parent / part) != found:
+            raise RunError(f"{copy.parent / part} is damaged: it is not the copy that {run} was begun with")
+    if warn:
+        warn(f"{one.path} {'is gone' if state == 'gone' else 'has changed'}; taking the run's copy, {copy}")
+    return str(copy)
+
+
+def _copy(file: UserFile, folder: Path) -> None:
+    for path, text in file.texts.items():
+        target = folder / os.path.relpath(path, file.path.parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(target, text)
