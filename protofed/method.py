@@ -5,23 +5,24 @@ a method is made of, and which hook may do what, is told in docs/own/method.md a
 
     the contract    Algorithm, Leg, Phase, Needs, Preset, option, methods
     messages        Record, Nothing, Weights, Replies, Reply, Payload, cat, blocks
-    what hooks get  Task, Turn, Net, LocalData, Batch, Ran, View, Loss, Tree, Opt
+    what hooks get  Task, Turn, ClientTurn, Net, LocalData, Batch, Ran, View, Loss, Tree, Opt
     losses          ce, class_pull, sample_pull, kl
     prototypes      class_means, class_sums, means, owned, table, rows, one_hot, features, nearest,
-                    prototype_scores
+                    prototype_predictions, prototype_scores
     distances       DISTANCES, cosine, pairwise_l2
     weights         SharedWeights, Average, put, under, flat, squared_distance
     errors          ConfigError, MessageError
 """
 
 from .core.algorithm import Algorithm, Leg, Loss, Needs, Phase, Preset, Ran, View, methods
+from .core.answer import Replies, Reply, blocks, cat
 from .core.data import Batch, LocalData
 from .core.errors import ConfigError, MessageError
 from .core.net import Net
 from .core.optim import Opt
 from .core.options import option
-from .core.record import Nothing, Payload, Record, Replies, Reply, Tree, Weights, blocks, cat
-from .core.task import Task, Turn
+from .core.record import Nothing, Payload, Record, Tree, Weights
+from .core.task import ClientTurn, Task, Turn
 from .ops.distances import DISTANCES, cosine, pairwise_l2
 from .ops.distill import kl
 from .ops.losses import ce, class_pull, sample_pull
@@ -33,6 +34,7 @@ from .ops.prototypes import (
     nearest,
     one_hot,
     owned,
+    prototype_predictions,
     prototype_scores,
     rows,
     table,
@@ -45,6 +47,7 @@ __all__ = [
     "Algorithm",
     "Average",
     "Batch",
+    "ClientTurn",
     "ConfigError",
     "Leg",
     "LocalData",
@@ -84,6 +87,7 @@ __all__ = [
     "option",
     "owned",
     "pairwise_l2",
+    "prototype_predictions",
     "prototype_scores",
     "put",
     "rows",

@@ -24,6 +24,7 @@ from torch import Tensor
 from protofed.method import (
     Algorithm,
     Batch,
+    ClientTurn,
     Leg,
     LocalData,
     Needs,
@@ -88,7 +89,7 @@ class Template(Algorithm):
 
     # client
 
-    def prepare(self, net: Net, data: LocalData, down: Message, mem: Tree, turn: Turn) -> View:
+    def prepare(self, net: Net, data: LocalData, down: Message, mem: Tree, turn: ClientTurn) -> View:
         protos, known = table(down.mean, down.cls, turn.task.C)
         return {"protos": protos, "known": known}
 
@@ -99,7 +100,7 @@ class Template(Algorithm):
         return total
 
     def upload(
-        self, net: Net, data: LocalData, down: Message, mem: Tree, ran: Ran, turn: Turn
+        self, net: Net, data: LocalData, down: Message, mem: Tree, ran: Ran, turn: ClientTurn
     ) -> tuple[Message, Tree]:
         mean, n = class_means(net, data, turn.task.C)
         rows, cls, _ = owned(mean, n)

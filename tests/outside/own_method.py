@@ -15,7 +15,7 @@ from protofed.method import (
     class_means,
     option,
     owned,
-    prototype_scores,
+    prototype_predictions,
     table,
 )
 
@@ -73,9 +73,7 @@ class FedMedian(Algorithm):
         return Protos(rows, cls), {"mean": mean, "n": n}
 
     def predict(self, net, x, data, down, mem):
-        z, logits = net(x)
-        protos, known = table(down.mean, down.cls, logits.shape[1])
-        return prototype_scores(z, logits, protos, known, data.present(logits.shape[1]), mem)
+        return prototype_predictions(net, x, data, down, mem)
 
     def prototypes(self, state):
         rows, cls, _ = owned(state.mean, state.known)
