@@ -52,7 +52,7 @@ def command(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write("\n".join(summary.lines) + "\n")
     if args.chart:
-        from ..data.chart import draw_split
+        from ..reports.figures import draw_split
 
         sys.stderr.write(f"drawn: {draw_split(dataset, split, args.chart)}\n")
     if args.pfllib:

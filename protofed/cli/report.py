@@ -10,9 +10,8 @@ from typing import Any
 
 from ..core.errors import ConfigError
 from ..reports.collect import POINTS, collect
+from ..reports.figures import SUFFIXES, write_figures
 from ..reports.html import write_page
-
-SUFFIXES = ("png", "svg", "pdf")
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -53,8 +52,6 @@ def command(args: argparse.Namespace) -> int:
     report = collect(args.runs, args.points, not args.light, say)
     written = [write_page(report, args.out)]
     if suffixes:
-        from ..reports.figures import write_figures
-
         written += write_figures(report, args.out.with_name(f"{args.out.stem}-figures"), suffixes)
     for run in report["runs"]:
         for note in run["notes"]:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..reports import paper
 from ..studies.cells import cells, claims
-from ..studies.figures import can_draw, draw_recipe
+from ..studies.figures import draw_recipe
 from ..studies.files import write_study
 from ..studies.recipe import Recipe, load_recipe, recipe_ids
 from ..studies.reproduce import Choice, plan_reproduction
@@ -56,7 +57,7 @@ def command(args: argparse.Namespace) -> int:
     about = {"recipe": recipe.id, "title": recipe.about.title, "paper": recipe.about.paper}
     more = {**about, "command": _command(), "claims": [vars(claim) for claim in checked]}
     paths = write_study(out, recipe.id, text, records, more)
-    if recipe.about.x and can_draw():
+    if recipe.about.x and paper.can_draw():
         paths.append(draw_recipe(recipe, found, out / f"{recipe.id}.png"))
     tables = [compact(recipe, found), *([claims_table(checked)] if checked else [])]
     print_tables(tables, records, args.format)

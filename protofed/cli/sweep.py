@@ -13,6 +13,7 @@ from typing import Any
 
 from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
+from ..reports import paper
 from ..studies.compare import (
     Comparison,
     Line,
@@ -23,7 +24,7 @@ from ..studies.compare import (
     comparison_tables,
     shown,
 )
-from ..studies.figures import can_draw, check_sweep_plot, draw_sweep
+from ..studies.figures import check_sweep_plot, draw_sweep
 from ..studies.files import write_latex, write_study
 from ..studies.runner import FINISHED, Done
 from ..studies.search import search
@@ -137,6 +138,6 @@ def _plot(lines: Sequence[Line], points: Sequence[Point], asked: Path | None, ou
     """A plot where one was asked for, or can be made."""
     by_label = {label(point): point for point in points}
     pairs = [(by_label[line.method], line) for line in lines]
-    if asked is None and not (can_draw() and pairs and len(points[0]) <= 2):
+    if asked is None and not (paper.can_draw() and pairs and len(points[0]) <= 2):
         return []
     return [draw_sweep(pairs, asked or out / "sweep.png")]

@@ -2,8 +2,11 @@
 
 collect.py     files of runs → plain data (lists, dicts, numbers)
 inside.py      what only data set and checkpoint know: split, embeddings, margins, attention
-modes.py       what each prediction mode means
-html.py        plain data → one page that opens offline; its style and scripts are in page/
-figures.py     plain data → single figures in paper quality; of models: figures_inside.py
+spec.py        what a chart is, as plain data
+charts.py      what the charts show of runs; of data and models: charts_inside.py
+content.py     the page as plain data: header, sections, cards, tables and charts
+style.py       colours and numbers, the same wherever a chart is drawn
+html.py        content → one page that opens offline; the scripts that draw any chart are in page/
+paper.py       any chart → matplotlib; figures.py: all charts of a report as files
 live.py        the page over HTTP on this machine while a run goes on
 """

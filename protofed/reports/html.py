@@ -1,7 +1,7 @@
-"""From the plain data of `collect` to one HTML page that opens offline.
+"""From the plain data of `content` to one HTML page that opens offline.
 
 Style, scripts and data are inside the file; nothing is loaded from anywhere, which the page's own
-security policy makes certain. The page draws its charts itself: see page/.
+security policy makes certain. Its scripts draw any chart of `spec` and know nothing of runs: see page/.
 """
 
 from __future__ import annotations
@@ -14,26 +14,27 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import RunError
+from . import style
+from .content import page
 
-DRAWING = ("svg.js", "frame.js", "lines.js", "bars.js", "points.js")
-SECTIONS = ("runs.js", "results.js", "accuracy.js", "clients.js", "models.js", "weights.js", "cost.js")
-SCRIPTS = (*DRAWING, *SECTIONS, "main.js")
+SCRIPTS = ("svg.js", "frame.js", "lines.js", "bars.js", "points.js", "tables.js", "cards.js", "main.js")
 
 
-def render(report: dict[str, Any], live: bool = False) -> str:
+def render(report: dict[str, Any]) -> str:
     """The page. A live one asks its server for data once a second."""
+    names = ", ".join(dict.fromkeys(run["name"] for run in report["runs"]))
     parts = {
-        "title": html.escape(_title(report)),
-        "connect": "'self'" if live else "'none'",
-        "style": _part("style.css"),
+        "title": html.escape(f"{names} – protofed"),
+        "connect": "'self'" if "live" in report else "'none'",
+        "style": f"{style.css()}\n{_part('style.css')}",
         "script": "\n".join(_part(name) for name in SCRIPTS),
-        "live": "true" if live else "false",
         "data": embedded(report),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _part("page.html"))
 
 
 def write_page(report: dict[str, Any], path: Path) -> Path:
+    """Write the page of a report."""
     try:
         path.write_text(render(report), encoding="utf-8")
     except OSError as error:
@@ -42,13 +43,8 @@ def write_page(report: dict[str, Any], path: Path) -> Path:
 
 
 def embedded(report: dict[str, Any]) -> str:
-    """JSON that cannot end the script element it stands in."""
-    return json.dumps(report, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _title(report: dict[str, Any]) -> str:
-    names = ", ".join(dict.fromkeys(run["name"] for run in report["runs"]))
-    return f"{names} – protofed"
+    """What the page shows, as JSON that cannot end the script element it stands in."""
+    return json.dumps(page(report), separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _part(name: str) -> str:

@@ -72,7 +72,7 @@ class LivePage:
 
     def page(self) -> str:
         self._asked = time.monotonic()
-        return render(self.report(), live=True)
+        return render(self.report())
 
     def data(self) -> str:
         self._asked = time.monotonic()

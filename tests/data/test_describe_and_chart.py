@@ -10,8 +10,8 @@ from toy_data import toy
 
 from protofed.core.errors import ConfigError
 from protofed.data import Rows, Split, partition
-from protofed.data.chart import draw_split
 from protofed.data.describe import describe_split
+from protofed.reports.figures import draw_split
 
 
 def small() -> Split:
@@ -54,7 +54,7 @@ def test_chart(tmp_path: Path, name: str, start: bytes) -> None:
 
 
 def test_chart_paths(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"a\.pdf must end in \.png or \.svg"):
-        draw_split(toy(), small(), tmp_path / "a.pdf")
+    with pytest.raises(ConfigError, match=r"a\.txt must end in \.png, \.svg or \.pdf"):
+        draw_split(toy(), small(), tmp_path / "a.txt")
     with pytest.raises(ConfigError, match="is not a folder"):
         draw_split(toy(), small(), tmp_path / "none" / "a.png")

@@ -172,8 +172,8 @@ def test_watch_a_run_that_goes_on(made, capsys):
             stop.set()
             following.join(30)
     assert "<title>" in page
-    assert data["runs"][0]["rounds"]["round"] == [1, 2]
-    assert "samples and models lie with the clients" in data["runs"][0]["notes"][0]
+    assert data["live"]["done"] == 2
+    assert "samples and models lie with the clients" in data["notes"][0]
 
 
 @pytest.mark.parametrize("command", [["advise"], ["onboard"]])

@@ -8,26 +8,29 @@ from typing import Any
 import pytest
 
 from protofed.core.errors import ConfigError, RunError
-from protofed.reports.figures import draw_figures, write_figures
+from protofed.reports.content import figures
+from protofed.reports.figures import write_figures
 
 pytest.importorskip("matplotlib")
-SHARED = {"accuracy-rounds", "accuracy-bytes", "clients", "communication", "time", "split-fedproto"}
-MODELS = {
-    f"{what}-{run}" for what in ("embedding", "margins") for run in ("fedproto", "local", "fedproto_margin")
+METHODS = ("fedproto", "local", "fedproto_margin")
+CHARTS = {
+    *("accuracy-rounds", "accuracy-bytes", "accuracy-worst10", "loss", "clients", "clients-worst"),
+    *("communication", "time", "split-fedproto"),
 }
+MODELS = {f"{what}-{run}" for what in ("embedding", "margins") for run in METHODS}
+WEIGHTS = {"attention-fedproto_margin", "weights", "weights-rounds"}
 STARTS = {"svg": b"<?xml", "pdf": b"%PDF"}
 
 
 def test_all_figures_of_several_runs(report: dict[str, Any]) -> None:
     """The split is the same for all runs and drawn once; only fedproto_margin has weights."""
-    names = [name for name, _ in draw_figures(report)]
-    assert sorted(names) == sorted(SHARED | MODELS | {"attention-fedproto_margin", "weights"})
+    assert sorted(chart.name for chart in figures(report)) == sorted(CHARTS | MODELS | WEIGHTS)
 
 
 def test_figures_are_written_in_the_formats_asked_for(report: dict[str, Any], tmp_path: Path) -> None:
     alone = {**report, "runs": report["runs"][:1]}
     written = write_figures(alone, tmp_path / "figures", ["svg", "pdf"])  # png: see the command
-    assert len(written) == 2 * 8
+    assert len(written) == 2 * 11
     for path in written:
         assert path.read_bytes().startswith(STARTS[path.suffix[1:]]), path
     drawn = (tmp_path / "figures" / "accuracy-rounds.svg").read_text()
@@ -38,7 +41,7 @@ def test_a_name_is_no_formula(report: dict[str, Any], tmp_path: Path) -> None:
     """Two dollar signs would be one, and matplotlib would end with an error."""
     runs = [{**run, "name": f"a$x^${i}"} for i, run in enumerate(report["runs"][:2])]
     write_figures({**report, "runs": runs}, tmp_path / "figures", ["svg"])
-    assert "a$x^$1 (" in (tmp_path / "figures" / "accuracy-rounds.svg").read_text()
+    assert "a$x^$1 · " in (tmp_path / "figures" / "accuracy-rounds.svg").read_text()
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(report: dict[str, Any], tmp_path: Path) -> None:

@@ -57,13 +57,13 @@ def test_a_real_run_is_followed_to_its_end(tmp_path: Path) -> None:
         training.join(PATIENCE)
         last = halfway
         deadline = time.monotonic() + PATIENCE
-        while last["live"] and time.monotonic() < deadline:
+        while last["live"]["on"] and time.monotonic() < deadline:
             last = json.loads(get(live.url + "data.json"))
         following.join(PATIENCE)
         assert not following.is_alive()
-    assert (halfway["live"], halfway["runs"][0]["rounds"]["round"]) == (True, [1, 2])
-    assert (last["live"], last["runs"][0]["rounds"]["round"]) == (False, [1, 2, 3])
-    assert {"split", "space", "margins"} <= last["runs"][0].keys()
+    assert halfway["live"] == {"on": True, "done": 2, "planned": 3}
+    assert last["live"] == {"on": False, "done": 3, "planned": 3}
+    assert {"data", "embeddings", "prototypes"} <= {section["id"] for section in last["sections"]}
     with pytest.raises(URLError):
         get(live.url)
 

@@ -26,7 +26,7 @@ def test_quiet_and_light(runs: list[Path], tmp_path: Path, capsys: pytest.Captur
     out = tmp_path / "light.html"
     assert main(["report", str(runs[0]), "-o", str(out), "--light", "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
-    assert '"space":{' not in out.read_text()
+    assert '"name":"embedding-' not in out.read_text()
 
 
 @pytest.mark.parametrize(

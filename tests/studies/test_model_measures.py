@@ -14,7 +14,7 @@ from protofed.analysis.run_metrics import aggregate_mean_margin
 from protofed.core.errors import ConfigError
 from protofed.runs.directory import RunDir
 from protofed.studies.cells import cells
-from protofed.studies.figures import can_draw, draw_recipe
+from protofed.studies.figures import draw_recipe
 from protofed.studies.model_measures import measured
 from protofed.studies.recipe import Recipe, read
 from protofed.studies.reproduce import Choice, plan_reproduction
@@ -144,8 +144,7 @@ def test_a_round_that_kept_nobody_has_no_mmd(
 def test_the_figure_has_a_panel_for_each_measure(
     recipe: Recipe, found: tuple[Path, dict[tuple[str, str], float]], tmp_path: Path
 ) -> None:
-    if not can_draw():
-        pytest.skip("needs matplotlib")
+    pytest.importorskip("matplotlib")
     plans = plan_reproduction(recipe, Choice(rows=["Margin"]))
     done = carry_out([planned for plan in plans for planned in plan.runs], found[0], budget=0)
     path = draw_recipe(recipe, cells(recipe, plans, done), tmp_path / "features.svg")

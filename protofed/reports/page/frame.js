@@ -1,14 +1,33 @@
-// What all charts share: cards with a drawing, a legend and a table; axes; the floating text.
+// What all charts share: what is chosen, the floating text, axes.
 
-const choice = {
-  mode: null,
-  band: false,
-  hidden: new Set(),
-  colour: "class",
-  classes: new Set(),
-  open: new Set(),
-};
+const choice = { option: "", spread: false, hidden: new Set(), colour: "", only: new Set(), open: new Set() };
 let redrawAll = () => {};
+
+const chosen = (item) => !item.when || item.when.includes(choice.option);
+const shown = (item) => chosen(item) && !choice.hidden.has(item.group);
+const toggle = (set, value) => set.delete(value) || set.add(value);
+
+// The chart with what is shown now; where names of an axis are hidden, the others move together.
+function current(chart) {
+  const result = { ...chart, series: chart.series.filter(shown).map((one) => ({ x: [], y: [], ...one })) };
+  for (const side of ["x", "y"]) {
+    const names = chart[side].names || [];
+    const kept = names.flatMap((name, i) => (shown(name) ? [i] : []));
+    if (kept.length === names.length) continue;
+    result[side] = { ...chart[side], names: kept.map((i) => names[i]) };
+    result.series = result.series.map((one) => moved(one, side, kept));
+  }
+  return result;
+}
+
+function moved(one, side, kept) {
+  const rows = one[side].flatMap((place, i) => (kept.includes(Math.round(place)) ? [i] : []));
+  const pick = (values) => values && rows.map((i) => values[i]);
+  const fields = Object.entries(one.fields || {}).map(([name, values]) => [name, pick(values)]);
+  const result = { ...one, x: pick(one.x), y: pick(one.y), fields: Object.fromEntries(fields) };
+  const place = (at) => kept.indexOf(Math.round(at)) + at - Math.round(at);
+  return { ...result, sizes: pick(one.sizes), [side]: result[side].map(place) };
+}
 
 const tip = document.getElementById("tip");
 function showTip(event, text) {
@@ -22,156 +41,102 @@ function showTip(event, text) {
 const hideTip = () => {
   tip.hidden = true;
 };
-const tells = (text) => ({
-  pointerenter: (event) => showTip(event, text),
-  pointermove: (event) => showTip(event, text),
-  pointerleave: hideTip,
-});
 
 // A mark: something that stands for data. Tests count them.
 function mark(node, text) {
   node.classList.add("mark");
-  if (text) for (const [event, act] of Object.entries(tells(text))) node.addEventListener(event, act);
+  if (!text) return node;
+  for (const event of ["pointerenter", "pointermove"])
+    node.addEventListener(event, (at) => showTip(at, text));
+  node.addEventListener("pointerleave", hideTip);
   return node;
 }
 
-function table(columns, rows, kind = "") {
-  const text = (i) =>
-    rows.length > 0 && rows.every((row) => row[i] instanceof Node && row[i].classList.contains("text"));
-  const head = el(
-    "tr",
-    {},
-    ...columns.map((name, i) => el("th", { scope: "col", class: text(i) ? "text" : null }, name)),
-  );
-  const cell = (value) =>
-    value instanceof Node ? value : el("td", {}, value === null || value === undefined ? "–" : String(value));
-  const body = rows.map((row) => el("tr", {}, ...row.map(cell)));
-  return el(
-    "div",
-    { class: "scroll" },
-    el("table", { class: kind }, el("thead", {}, head), el("tbody", {}, ...body)),
-  );
-}
+// What a field's value stands for.
+const named = (chart, field, value) => ((chart.names || {})[field] || [])[value] ?? value;
 
-function details(id, title, content) {
-  const node = el("details", { open: choice.open.has(id) ? "" : null }, el("summary", {}, title));
-  const fill = () => {
-    if (node.children.length === 1) node.append(content());
-  };
-  if (node.open) fill();
-  node.addEventListener("toggle", () => {
-    if (node.open) {
-      choice.open.add(id);
-      fill();
-    } else choice.open.delete(id);
-  });
-  return node;
-}
-
-const drawings = new Set();
-const watcher = new ResizeObserver((entries) => {
-  for (const { target } of entries)
-    if (target.isConnected && target.clientWidth !== target.drawnWidth) target.redraw();
-});
-
-// A drawing that is made for the width it has: `draw(width)` gives an svg element.
-function drawing(name, label, draw) {
-  const node = el("figure", { class: "chart scroll", "data-chart": name });
-  node.redraw = () => {
-    node.drawnWidth = node.clientWidth;
-    const picture = draw(Math.max(240, node.clientWidth));
-    picture.setAttribute("role", "img");
-    picture.setAttribute("aria-label", label);
-    node.replaceChildren(picture);
-    node.dataset.marks = picture.querySelectorAll(".mark").length;
-  };
-  drawings.add(node);
-  return node;
-}
-
-function placeDrawings() {
-  for (const node of drawings) {
-    node.redraw();
-    watcher.observe(node);
+// The text of one mark: its series, place, value, and further fields.
+function about(chart, one, i) {
+  const lines = [one.label];
+  for (const side of ["x", "y"]) {
+    const axis = chart[side];
+    const name = axis.names && axis.names[Math.round(one[side][i])];
+    if (name && name.label !== one.label) lines.push(`${axis.name || ""} ${name.label}`.trim());
+    if (name && chart.kind === "points")
+      lines.push(Object.entries(name.about || {}).map(([what, value]) => `${what} ${value}`).join(", "));
+    if (!axis.names && axis.name) lines.push(`${axis.name}: ${rounded(one[side][i], axis.format)}`);
   }
+  if (one.sizes) lines.push(`${number(one.sizes[i])} ${chart.sized}`);
+  for (const [field, values] of Object.entries(one.fields || {}))
+    if (values[i] !== null) lines.push(`${field} ${named(chart, field, values[i])}`);
+  return lines.filter(Boolean).join("\n");
 }
 
-function forgetDrawings() {
-  watcher.disconnect();
-  drawings.clear();
-}
-
-// `tableOf` gives [columns, rows].
-function card(id, title, text, parts, tableOf, wide = false) {
-  const node = el("section", { class: wide ? "card wide" : "card", id, "aria-label": title });
-  node.append(el("h3", {}, title), el("p", { class: "soft" }, text), ...parts.filter(Boolean));
-  if (tableOf) node.append(details(`${id}-table`, "Table", () => table(...tableOf())));
-  return node;
-}
-
-const section = (id, title, cards) => [el("h2", { id }, title), el("div", { class: "cards" }, ...cards)];
-
-// A button that changes what is shown.
-function chip(pressed, title, change, ...inside) {
-  const click = () => {
-    change();
-    redrawAll();
-  };
-  return el("button", { type: "button", "aria-pressed": String(pressed), title, on: { click } }, ...inside);
-}
-
-const toggle = (set, value) => set.delete(value) || set.add(value);
-
-function legend(items) {
-  return el(
-    "div",
-    { class: "legend" },
-    ...items.map((item) => {
-      const inside = [item.swatch, item.label];
-      return item.change ? chip(!item.off, item.title, item.change, ...inside) : el("span", {}, ...inside);
-    }),
-  );
-}
-
-// The sign of a bar or a point in a legend.
-const key = (colour, opacity, kind = "square") =>
-  svg(
-    "svg",
-    { width: 14, height: 14, "aria-hidden": "true" },
-    shape(kind, 7, 7, 5, { style: `fill:${colour}`, opacity }),
-  );
-
-const shortest = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
-
-// Axes with grid, ticks and names. Gives the picture and its scales.
-function axes({ width, height, left = 56, right = 14, top = 10, bottom = 40, x, y }) {
+// Room and scales of a chart; draws grid, ticks, names and reference lines. Values decide the limits.
+function axes(chart, width, xs, ys) {
+  const { x, y } = chart;
+  const rows = y.names && y.names.map((name) => shortest(name.label, y.over ? 40 : 14));
+  const least = chart.kind === "bars" ? chart.series.length * 5 + 5 : 12;
+  const left = !rows ? 56 : y.over ? 14 : (y.name ? 36 : 12) + 6.6 * Math.max(0, ...rows.map((row) => row.length));
+  width = Math.max(width, x.names ? left + 14 + x.names.length * least : 0);
+  const size = chart.kind === "bars" ? 235 : Math.max(230, Math.min(320, width * 0.62));
+  const height = rows ? rows.length * chart.row + 50 : size;
+  const box = { left, right: width - (rows ? 24 : 14), top: 10, bottom: height - 40 };
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-  const box = { left, right: width - right, top, bottom: height - bottom };
-  const across = (x.log ? logarithmic : linear)(x.limits, [box.left, box.right], {
-    room: x.format ? 64 : 44,
-    whole: x.whole,
-  });
-  const up = y ? linear(y.limits, [box.bottom, box.top]) : null;
-  for (const tick of x.ticks || across.ticks) {
+  const write = (text, at, more = {}) => picture.append(svg("text", { ...at, ...more }, text));
+  const levels = chart.series.map((one) => one.level).filter(known);
+  const numeric = (axis, values, range) => {
+    const tight = chart.kind === "lines" && axis === x && !chart.steps;
+    const limits = tight ? ends(values, axis.log) : around(values, axis.low, axis.high);
+    if (axis.zero) limits[0] = 0;
+    const room = axis.format && axis === x ? 64 : 44;
+    return axis.log ? logarithmic(limits, range) : linear(limits, range, room, axis.whole);
+  };
+  const places = (axis, range) => linear([-0.5, axis.names.length - 0.5], range, 44);
+  const across = x.names ? places(x, [box.left, box.right]) : numeric(x, xs, [box.left, box.right]);
+  const down = rows && places(y, [box.top, box.bottom]);
+  const up = rows ? (at) => down(at) + (y.over ? 8 : 0) : numeric(y, [...ys, ...levels], [box.bottom, box.top]);
+  for (const tick of x.names ? [] : across.ticks) {
     const at = across(tick);
     picture.append(svg("line", { class: "grid", x1: at, x2: at, y1: box.top, y2: box.bottom }));
-    picture.append(
-      svg("text", { x: at, y: box.bottom + 15, "text-anchor": "middle" }, (x.format || plain)(tick)),
-    );
+    write(number(tick, x.format), { x: at, y: box.bottom + 15, "text-anchor": "middle" });
   }
-  for (const tick of up ? y.ticks || up.ticks : []) {
-    const at = up(tick);
-    picture.append(svg("line", { class: "grid", x1: box.left, x2: box.right, y1: at, y2: at }));
-    picture.append(
-      svg("text", { x: box.left - 7, y: at + 4, "text-anchor": "end" }, (y.format || plain)(tick)),
-    );
+  for (const tick of rows ? [] : up.ticks) {
+    picture.append(svg("line", { class: "grid", x1: box.left, x2: box.right, y1: up(tick), y2: up(tick) }));
+    write(number(tick, y.format), { x: box.left - 7, y: up(tick) + 4, "text-anchor": "end" });
+  }
+  const labels = (x.names || []).map((name) => shortest(name.label, 9));
+  const every = Math.ceil((7 * Math.max(0, ...labels.map((l) => l.length)) + 6) / (across(1) - across(0)));
+  for (const [i, label] of labels.entries())
+    if (i % every === 0) write(label, { x: across(i), y: box.bottom + 15, "text-anchor": "middle" });
+  for (const [i, label] of (rows || []).entries()) {
+    if (y.over) write(label, { x: left, y: box.top + i * chart.row + 12, class: "halo" });
+    else write(label, { x: left - 8, y: up(i) + 4, "text-anchor": "end" });
   }
   picture.append(svg("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }));
-  const middle = (box.left + box.right) / 2;
-  picture.append(svg("text", { x: middle, y: height - 6, "text-anchor": "middle", class: "strong" }, x.name));
-  if (y && y.name) {
-    const turn = `translate(12 ${(box.top + box.bottom) / 2}) rotate(-90)`;
-    picture.append(svg("text", { transform: turn, "text-anchor": "middle", class: "strong" }, y.name));
-  }
+  const centre = { "text-anchor": "middle", class: "strong" };
+  write(x.name, { x: (box.left + box.right) / 2, y: height - 6 }, centre);
+  if (y.name) write(y.name, { transform: `translate(12 ${(box.top + box.bottom) / 2}) rotate(-90)` }, centre);
   return { picture, across, up, box };
+}
+
+function ends(values, log) {
+  const found = values.filter((value) => known(value) && (!log || value > 0));
+  if (!found.length) return [1, 10];
+  const [low, high] = [Math.min(...found), Math.max(...found)];
+  if (low < high) return [low, high];
+  return log ? [low, low * 10] : [low - 1, high];
+}
+
+// Lines across the chart, for comparison; with names along y they stand upright.
+function drawLevels(chart, { picture, across, up, box }) {
+  for (const one of chart.series.filter((series) => known(series.level))) {
+    const upright = Boolean(chart.y.names);
+    const at = (upright ? across : up)(one.level);
+    const d = upright ? `M${at} ${box.top}V${box.bottom}` : `M${box.left} ${at}H${box.right}`;
+    const style = stroke(one.colour || "soft");
+    picture.append(mark(svg("path", { d, style, "stroke-width": 1.6, "stroke-dasharray": "4 4" })));
+    const place = upright ? { x: at + 4, y: box.top + 8 } : { x: box.right, y: at - 5, "text-anchor": "end" };
+    picture.append(svg("text", { ...place, class: "level" }, one.note || one.label));
+  }
 }

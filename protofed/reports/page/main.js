@@ -1,75 +1,54 @@
 // The page as a whole, drawn once or live.
 
-function header(report, state) {
-  const names = report.runs.map((run) => run.name);
-  const same = (key) => new Set(report.runs.map((run) => String(run.config[key]))).size === 1;
-  const common = ["data", "partition", "models", "clients", "rounds.rounds", "seed"].filter(same);
-  const setting = common.map((key) => `${key.split(".").pop()} ${report.runs[0].config[key]}`).join(" · ");
-  const links = [...document.querySelectorAll("main h2")].map((h) =>
-    el("a", { href: `#${h.id}` }, h.textContent),
-  );
-  const done = report.runs[0];
-  const progress = state
-    ? el(
-        "p",
-        {},
-        el("span", { class: state === "live" ? "pill on" : "pill" }, state),
-        " ",
-        el("progress", { max: done.planned, value: done.rounds.round.length }),
-        ` round ${done.rounds.round.length} of ${done.planned}`,
-      )
-    : null;
-  const notes = report.runs.flatMap((run) =>
-    run.notes.map((note) => el("p", { class: "note" }, `${run.name}: ${note}`)),
-  );
-  const half = report.runs
-    .filter((run) => run.state !== "finished" && !state)
-    .map((run) =>
-      el("p", { class: "note" }, `${run.name}: ${run.rounds.round.length} of ${run.planned} rounds done`),
-    );
-  document
-    .getElementById("top")
-    .replaceChildren(
-      ...[
-        el("h1", {}, names.length > 4 ? `${names.length} runs compared` : names.join(" · ")),
-        el("p", { class: "soft" }, setting),
-        progress,
-        ...half,
-        ...notes,
-        el("nav", {}, ...links),
-      ].filter(Boolean),
-    );
-  document
-    .getElementById("end")
-    .replaceChildren(el("p", { class: "soft" }, `protofed ${report.version}, ${report.made}`));
+let page = {};
+
+function header(state) {
+  const links = page.sections.map((section) => el("a", { href: `#${section.id}` }, section.title));
+  const { done, planned } = page.live || {};
+  const pill = el("span", { class: state === "live" ? "pill on" : "pill" }, state);
+  const bar = el("progress", { max: planned, value: done });
+  const parts = [
+    el("h1", {}, page.title),
+    el("p", { class: "soft" }, page.subtitle),
+    state ? el("p", {}, pill, " ", bar, ` round ${done} of ${planned}`) : "",
+    ...page.notes.map((note) => el("p", { class: "note" }, note)),
+    el("nav", {}, ...links),
+  ];
+  document.getElementById("top").replaceChildren(...parts);
+  document.getElementById("end").replaceChildren(el("p", { class: "soft" }, page.footer));
 }
 
-function drawPage(report, state = "") {
+// What all charts obey.
+function choices({ title, options, spread, spread_title: about }) {
+  const pick = ({ value, label, title: line }) =>
+    chip(choice.option === value, line, () => (choice.option = value), label);
+  const band = chip(choice.spread, about, () => (choice.spread = !choice.spread), spread);
+  return el("div", { class: "bar" }, el("div", { class: "chips" }, el("b", {}, title), ...options.map(pick), band));
+}
+
+function drawPage(data, state = "") {
   const y = scrollY;
+  page = data;
   hideTip();
-  forgetDrawings();
-  if (choice.mode !== null && !(choice.mode in report.modes)) choice.mode = null;
-  const sections = [
-    resultsSection,
-    (r) => [modeBar(r)],
-    accuracySection,
-    clientsSection,
-    dataSection,
-    embeddingsSection,
-    prototypesSection,
-    weightsSection,
-    costSection,
-    settingsSection,
-  ];
-  document.getElementById("page").replaceChildren(...sections.flatMap((section) => section(report)));
-  header(report, state);
-  placeDrawings();
+  watcher.disconnect();
+  drawings.clear();
+  if (!page.bar.options.some(({ value }) => value === choice.option)) choice.option = "";
+  const [first, ...rest] = page.sections.map(({ id, title, cards }) => [
+    el("h2", { id }, title),
+    el("div", { class: "cards" }, ...cards.map(card)),
+  ]);
+  document.getElementById("page").replaceChildren(...first, choices(page.bar), ...rest.flat());
+  header(state);
+  for (const node of drawings) {
+    node.redraw();
+    watcher.observe(node);
+  }
   scrollTo(0, y);
-  redrawAll = () => drawPage(report, state);
+  redrawAll = () => drawPage(data, state);
   document.documentElement.dataset.ready = "true";
 }
 
-const stateOf = (report) => (report.live ? "live" : "finished");
+const stateOf = (data) => (data.live.on ? "live" : "finished");
 
 async function follow(text) {
   let last = text;
@@ -86,15 +65,14 @@ async function follow(text) {
       drawPage(JSON.parse(last), "server ended");
       return;
     }
-    const report = JSON.parse(next);
-    if (next !== last) drawPage(report, stateOf(report));
+    const data = JSON.parse(next);
+    if (next !== last) drawPage(data, stateOf(data));
     last = next;
-    if (!report.live) return;
+    if (!data.live.on) return;
   }
 }
 
 const embeddedText = document.getElementById("data").textContent;
-const live = document.body.dataset.live === "true";
-const first = JSON.parse(embeddedText);
-drawPage(first, live ? stateOf(first) : "");
-if (live && first.live) follow(embeddedText);
+const embedded = JSON.parse(embeddedText);
+drawPage(embedded, embedded.live ? stateOf(embedded) : "");
+if (embedded.live && embedded.live.on) follow(embeddedText);

@@ -1,6 +1,4 @@
-// Elements, scales, ticks, numbers with units.
-
-const SVG = "http://www.w3.org/2000/svg";
+// Elements, scales, ticks, numbers with units, shapes.
 
 function build(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
@@ -12,37 +10,34 @@ function build(node, attributes, children) {
   return node;
 }
 const el = (tag, attributes = {}, ...children) => build(document.createElement(tag), attributes, children);
+const SVG = "http://www.w3.org/2000/svg";
 const svg = (tag, attributes = {}, ...children) =>
   build(document.createElementNS(SVG, tag), attributes, children);
 
-const known = (value) => value !== null && value !== undefined && Number.isFinite(value);
-const sum = (values) => values.reduce((total, value) => total + (value || 0), 0);
+const known = (value) => typeof value === "number" && Number.isFinite(value);
+const fill = (colour) => `fill:var(--${colour})`;
+const stroke = (colour) => `stroke:var(--${colour})`;
+const shortest = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
-function linear([low, high], [start, end], { room = 44, whole = false } = {}) {
-  const span = high - low || 1;
-  const scale = (value) => start + ((value - low) / span) * (end - start);
-  scale.ticks = niceTicks(low, high, Math.max(2, Math.abs(end - start) / room)).filter(
-    (tick) => !whole || Number.isInteger(tick),
-  );
+function linear([low, high], [start, end], room, whole) {
+  const scale = (value) => start + ((value - low) / (high - low || 1)) * (end - start);
+  const ticks = niceTicks(low, high, Math.max(2, Math.abs(end - start) / room));
+  scale.ticks = ticks.filter((tick) => !whole || Number.isInteger(tick));
   return scale;
 }
 
 function logarithmic([low, high], range) {
-  const inner = linear([Math.log10(low), Math.log10(high)], range);
+  const inner = linear([Math.log10(low), Math.log10(high)], range, 60);
   const scale = (value) => inner(Math.log10(value));
   scale.ticks = logTicks(low, high, Math.max(2, Math.abs(range[1] - range[0]) / 60));
   return scale;
 }
 
-function step(span, count) {
-  const raw = span / Math.max(1, count);
-  const power = 10 ** Math.floor(Math.log10(raw));
-  return [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
-}
-
 function niceTicks(low, high, count) {
   if (!(high > low)) return [low];
-  const by = step(high - low, count);
+  const raw = (high - low) / Math.max(1, count);
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const by = [1, 2, 2.5, 5, 10].map((m) => m * power).find((step) => step >= raw * 0.999);
   const ticks = [];
   for (let i = Math.ceil(low / by - 1e-9); i * by <= high + by * 1e-9; i += 1)
     ticks.push(Number((i * by).toPrecision(12)));
@@ -50,8 +45,7 @@ function niceTicks(low, high, count) {
 }
 
 function logTicks(low, high, count) {
-  const from = Math.floor(Math.log10(low));
-  const to = Math.ceil(Math.log10(high));
+  const [from, to] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
   for (const digits of [[1, 2, 5], [1, 3], [1]]) {
     const all = [];
     for (let power = from; power <= to; power += 1) for (const d of digits) all.push(d * 10 ** power);
@@ -72,58 +66,42 @@ function around(values, floor = -Infinity, ceiling = Infinity) {
   return high > low ? [low, high] : [low - 1, high + 1];
 }
 
-const plain = (value) => (known(value) ? Number(value.toPrecision(6)).toLocaleString("en") : "–");
-const percent = (value, digits = 2) => (known(value) ? `${value.toFixed(digits)} %` : "–");
-const fixed = (value, digits = 3) => (known(value) ? value.toFixed(digits) : "–");
-
-function bytes(value) {
-  if (!known(value)) return "–";
-  const units = ["B", "kB", "MB", "GB", "TB"];
-  let power = 0;
-  while (Math.abs(value) >= 999.5 && power < units.length - 1) [value, power] = [value / 1000, power + 1];
-  return `${Number(value.toPrecision(3))} ${units[power]}`;
-}
-
-function duration(seconds) {
-  if (!known(seconds)) return "–";
-  if (seconds === 0) return "0 s";
-  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 90) return `${seconds.toFixed(1)} s`;
-  if (seconds < 5400) return `${(seconds / 60).toFixed(1)} min`;
-  return `${(seconds / 3600).toFixed(1)} h`;
-}
+const UNITS = {
+  plain: (value) => Number(value.toPrecision(6)).toLocaleString("en", { maximumFractionDigits: 6 }),
+  bytes: (value) => {
+    const power = Math.min(4, Math.max(0, Math.floor(Math.log10(Math.abs(value) * 1.0005 || 1) / 3)));
+    return `${Number((value / 1000 ** power).toPrecision(3))} ${["B", "kB", "MB", "GB", "TB"][power]}`;
+  },
+  seconds: (value) => {
+    if (value < 1) return value ? `${Math.round(value * 1000)} ms` : "0 s";
+    const [by, unit] = value < 90 ? [1, "s"] : value < 5400 ? [60, "min"] : [3600, "h"];
+    return `${(value / by).toFixed(1)} ${unit}`;
+  },
+};
+const number = (value, unit = "plain") => (known(value) ? UNITS[unit](value) : "–");
+const rounded = (value, unit) => number(known(value) ? Number(value.toPrecision(4)) : value, unit);
 
 // Shapes around a point, so that colour is never the only difference.
-const SHAPES = ["circle", "square", "triangle", "diamond", "cross", "down"];
-const DASHES = ["", "7 3", "2 3", "9 3 2 3", "12 4", "4 2"];
-
-function shape(kind, x, y, size, attributes) {
-  const s = size;
+function shape(kind, x, y, s, attributes) {
+  const arm = s * 0.58;
   const paths = {
     square: `M${x - s} ${y - s}h${2 * s}v${2 * s}h${-2 * s}z`,
     triangle: `M${x} ${y - 1.25 * s}L${x + 1.15 * s} ${y + 0.8 * s}H${x - 1.15 * s}z`,
     down: `M${x} ${y + 1.25 * s}L${x + 1.15 * s} ${y - 0.8 * s}H${x - 1.15 * s}z`,
     diamond: `M${x} ${y - 1.35 * s}L${x + 1.35 * s} ${y}L${x} ${y + 1.35 * s}L${x - 1.35 * s} ${y}z`,
-    cross: `M${x - s} ${y - s / 2.4}h${s * 0.58}v${-s * 0.58}h${s * 0.84}v${s * 0.58}h${s * 0.58}v${s * 0.84}h${-s * 0.58}v${s * 0.58}h${-s * 0.84}v${-s * 0.58}h${-s * 0.58}z`,
+    cross:
+      `M${x - s} ${y - 0.42 * s}h${arm}v${-arm}h${0.84 * s}v${arm}h${arm}v${0.84 * s}` +
+      `h${-arm}v${arm}h${-0.84 * s}v${-arm}h${-arm}z`,
   };
   if (kind === "circle") return svg("circle", { cx: x, cy: y, r: s, ...attributes });
   return svg("path", { d: paths[kind], ...attributes });
 }
 
-function swatch(colour, kind, dash = "") {
-  const line = svg("line", {
-    x1: 0,
-    x2: 22,
-    y1: 6,
-    y2: 6,
-    style: `stroke:${colour}`,
-    "stroke-width": 2,
-    "stroke-dasharray": dash,
-  });
-  return svg(
-    "svg",
-    { width: 22, height: 12, class: "swatch", "aria-hidden": "true" },
-    line,
-    shape(kind, 11, 6, 3.6, { style: `fill:${colour}` }),
-  );
+// The sign of a series in a legend: a line with its shape, or a shape alone.
+function sign({ colour, shape: kind, dash, opacity }, lined) {
+  const middle = lined ? 11 : 7;
+  const style = { width: 2 * middle, height: 14, class: "swatch", "aria-hidden": "true" };
+  const path = { d: "M0 7H22", style: stroke(colour), "stroke-width": 2, "stroke-dasharray": dash };
+  const inner = shape(kind || "square", middle, 7, lined ? 3.6 : 5, { style: fill(colour), opacity });
+  return svg("svg", style, lined ? svg("path", path) : null, inner);
 }

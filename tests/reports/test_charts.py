@@ -1,0 +1,142 @@
+"""What charts show, as plain data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import look, needs_browser
+
+from protofed.reports import charts, charts_inside, content, html, paper
+from protofed.reports.spec import Axis, Chart, Series, first_shown, plain
+from protofed.reports.style import DARK, LIGHT, number
+
+
+def test_of_several_runs_the_main_mode_is_the_first_choice(report: dict[str, Any]) -> None:
+    """FedProto has four modes, the others have one: four choices, under the first one series a run."""
+    series = charts.accuracy_by_round(report, "mean", "name", "title").series
+    assert [(one.group, one.when) for one in series if one.group == 0] == [
+        (0, ("", "gp_local")),
+        *((0, (mode,)) for mode in ("clf", "gp_all", "lp")),
+    ]
+    first = [series[i] for i in first_shown(series)]
+    assert [one.label for one in first] == ["fedproto · gp_local", "local · clf", "fedproto_margin · clf"]
+    assert first[0].y == report["runs"][0]["tests"]["acc"]["gp_local"]["mean"]
+    assert len({(one.colour, one.shape, one.dash) for one in first}) == 3
+
+
+def test_of_one_run_all_modes_are_compared(report: dict[str, Any]) -> None:
+    alone = {**report, "runs": report["runs"][:1]}
+    series = charts.accuracy_by_round(alone, "mean", "name", "title").series
+    assert [one.label for one in series] == ["gp_local", "clf", "gp_all", "lp"]
+    assert len(first_shown(series)) == 4
+    assert {one.group for one in series} == {None}
+
+
+def test_who_sends_nothing_is_a_level(report: dict[str, Any]) -> None:
+    local = charts.accuracy_by_bytes(report).series[4]
+    assert (local.label, local.x) == ("local · clf", ())
+    assert local.level == report["runs"][1]["tests"]["acc"]["clf"]["mean"][-1]
+    assert local.note == "local · clf: nothing sent"
+
+
+def test_the_worst_clients_of_every_run_are_compared_in_all(report: dict[str, Any]) -> None:
+    chart = charts.worst_clients(report)[0]
+    assert chart.when == ("",)
+    accuracies = report["runs"][1]["clients"]["acc"]["clf"]
+    series = chart.series[1]
+    for x, y in zip(series.x, series.y):
+        name = chart.y.names[round(y)]
+        client = int(name.label.split()[-1])
+        assert x == accuracies[client]
+        assert name.about is not None
+        assert name.about["samples"] == report["runs"][1]["split"]["samples"][client]
+    lowest = [min(one.x[list(map(round, one.y)).index(i)] for one in chart.series) for i in range(4)]
+    assert lowest == sorted(lowest)
+
+
+def test_bubbles_are_the_counts_of_the_split(report: dict[str, Any]) -> None:
+    [(runs, chart)] = charts_inside.splits(report)
+    assert len(runs) == 3
+    split = report["runs"][0]["split"]
+    found = {
+        (k, name.label): size
+        for one in chart.series
+        for k, y, size in zip(one.x, one.y, one.sizes)
+        for name in [chart.y.names[y]]
+    }
+    expected = {
+        (k, split["classes"][c]): n for k, row in enumerate(split["counts"]) for c, n in enumerate(row) if n
+    }
+    assert found == expected
+
+
+def test_the_histogram_counts_all_weights(report: dict[str, Any]) -> None:
+    chart = charts_inside.weights_histogram(report)
+    assert chart is not None
+    assert sum(chart.series[0].y) == pytest.approx(100)
+    assert charts_inside.weights_histogram({**report, "runs": report["runs"][:1]}) is None
+
+
+def test_a_page_is_plain_and_refers_to_known_colours(report: dict[str, Any]) -> None:
+    page = content.page(report)
+    assert json.loads(json.dumps(page)) == page
+    assert set(LIGHT) == set(DARK)
+    drawn = [
+        chart for section in page["sections"] for card in section["cards"] for chart in card.get("charts", [])
+    ]
+    colours = {one["colour"] for chart in drawn for one in chart["series"] if "colour" in one}
+    assert colours <= set(LIGHT)
+
+
+def test_plain_leaves_out_what_is_empty_and_keeps_zeros() -> None:
+    chart = Chart("lines", "a", "b", Axis(low=0), Axis(), [Series(level=0.0, y=[None, 1 / 3])])
+    found = plain(chart)
+    assert found["x"] == {"format": "plain", "low": 0}
+    assert (found["series"][0]["level"], found["series"][0]["y"]) == (0.0, [None, 0.333333])
+    assert "note" not in found
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (1234567, "plain", "1,234,570"),
+        (0.25, "plain", "0.25"),
+        (999.6, "bytes", "1 kB"),
+        (3.31e6, "bytes", "3.31 MB"),
+        (0, "seconds", "0 s"),
+        (0.25, "seconds", "250 ms"),
+        (120, "seconds", "2.0 min"),
+        (7200, "seconds", "2.0 h"),
+        (None, "bytes", "–"),
+    ],
+)
+def test_numbers_with_units(value: float | None, unit: str, text: str) -> None:
+    assert number(value, unit) == text
+
+
+def with_reference(report: dict[str, Any]) -> Chart:
+    chart = charts.accuracy_by_round(report, "mean", "reference", "title")
+    chance = Series("chance", level=10.0, colour="soft")
+    return replace(chart, note="a remark", series=[*chart.series, chance])
+
+
+def test_reference_lines_and_remarks_on_paper(report: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    [path] = paper.write([with_reference(report)], [tmp_path / "reference.svg"])
+    assert all(f">{text}</text>" in path.read_text() for text in ("chance", "a remark"))
+
+
+@needs_browser
+def test_reference_lines_and_remarks_on_the_page(
+    report: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chart = with_reference(report)
+    monkeypatch.setattr(charts, "accuracy_by_round", lambda *args: chart)
+    seen = look(html.write_page(report, tmp_path / "report.html"))
+    assert seen.errors == ""
+    assert ">chance</text>" in seen.dom
+    assert ">a remark</p>" in seen.dom
