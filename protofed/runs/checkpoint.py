@@ -46,10 +46,12 @@ class Checkpoints:
 
     @property
     def manifest(self) -> Path:
+        """Of the newest checkpoint."""
         return self.directory / "manifest.json"
 
     @property
     def previous(self) -> Path:
+        """Of the checkpoint before."""
         return self.directory / "manifest.previous.json"
 
     def save(self, round: int, state: Record, store: Store, engine: dict[str, Any] | None = None) -> None:

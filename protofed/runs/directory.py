@@ -62,6 +62,7 @@ class RunDir:
 
     @classmethod
     def open(cls, path: Path) -> RunDir:
+        """The directory of a run that is there."""
         if not (path / "config.json").exists():
             raise RunError(f"{path} is not a run directory: it has no config.json")
         found = read_json(path / "config.json")  # a damaged one shows now
@@ -71,10 +72,12 @@ class RunDir:
 
     @property
     def config(self) -> dict[str, Any]:
+        """The resolved configuration."""
         return dict(read_json(self.path / "config.json"))
 
     @property
     def summary(self) -> dict[str, Any] | None:
+        """What summary.json says; None for a run that is not finished."""
         path = self.path / "summary.json"
         if not path.exists():
             return None
@@ -150,6 +153,7 @@ class RunDir:
         write_json(self.path / "config.json", config)
 
     def finish(self, summary: dict[str, Any]) -> None:
+        """Write the summary: the run has come to its end."""
         write_json(self.path / "summary.json", summary)
 
 

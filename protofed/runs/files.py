@@ -28,6 +28,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON, whole or not at all; what is not finite as null."""
     write_atomic(path, (json.dumps(finite(value), indent=2) + "\n").encode())
 
 
@@ -41,6 +42,7 @@ def finite(value: Any) -> Any:
 
 
 def read_json(path: Path) -> Any:
+    """The value in a JSON file; an error names the file."""
     try:
         return json.loads(path.read_text())
     except FileNotFoundError as error:

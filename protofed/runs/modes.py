@@ -6,8 +6,10 @@ further mode beside each: "miou_clf", shown as "mIoU clf".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
+
+from ..core.errors import ConfigError, unknown
 
 DENSE = "miou_"
 
@@ -60,6 +62,13 @@ def title(mode: str) -> str:
 def titled(mode: str) -> str:
     """With its meaning in a few words, where it is known: clf → clf (classifier)."""
     return f"{mode} ({MODES[mode].short})" if mode in MODES else title(mode)
+
+
+def check_mode(mode: str, modes: Collection[str], where: str) -> None:
+    """Whether a mode is one of these, or the mIoU of one. An error names mIoU only where that was meant."""
+    if plain(mode) not in modes:
+        dense = map(miou_of, modes) if "miou" in mode.lower() else ()
+        raise ConfigError(f"{where}: {unknown('prediction mode', mode, [*modes, *dense])}")
 
 
 def explain(modes: Iterable[str]) -> dict[str, str]:

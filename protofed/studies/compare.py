@@ -20,9 +20,9 @@ from typing import Any
 
 from ..config import Config, resolve
 from ..core.algorithm import methods
-from ..core.errors import ConfigError, unknown
+from ..core.errors import ConfigError
 from ..core.options import parse_spec
-from ..runs.modes import miou_of, title
+from ..runs.modes import check_mode, title
 from ..runs.outcome import Outcome
 from .plan import MethodChoice, Planned, check_no_options, common_training, read_method
 from .runner import FAILED, FINISHED, PAUSED, REFUSED, Done
@@ -252,11 +252,9 @@ def check_modes(modes: str, chosen: Sequence[str]) -> None:
     """Whether these methods have the prediction modes that a table shall show."""
     if modes in ("all", "main"):
         return
-    plain = {mode for name in chosen for mode in methods[name]().modes}
-    known = [*plain, *map(miou_of, plain)]
+    known = {mode for name in chosen for mode in methods[name]().modes}
     for mode in modes.split("+"):
-        if mode not in known:
-            raise ConfigError(f"--modes: {unknown('prediction mode', mode, plain)}")
+        check_mode(mode, known, "--modes")
 
 
 def shown(line: Line, modes: str) -> bool:

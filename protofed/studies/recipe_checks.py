@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..config import resolve
 from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
-from ..runs.modes import plain
+from ..runs.modes import check_mode
 
 if TYPE_CHECKING:
     from .recipe import Recipe
@@ -47,9 +47,8 @@ def _check_rows(recipe: Recipe, where: str) -> None:
             continue
         if row.method not in methods:
             raise ConfigError(f"{where}: row {row.name}: {unknown('method', row.method, methods)}")
-        modes = methods[row.method]().modes
-        if row.mode and plain(row.mode) not in modes:
-            raise ConfigError(f"{where}: row {row.name}: {unknown('prediction mode', row.mode, modes)}")
+        if row.mode:
+            check_mode(row.mode, methods[row.method]().modes, f"{where}: row {row.name}")
 
 
 def _check_measures(recipe: Recipe, where: str) -> None:

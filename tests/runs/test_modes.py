@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from protofed.core.algorithm import methods
-from protofed.runs.modes import MODES, explain, miou_of, plain, title, titled
+from protofed.core.errors import ConfigError
+from protofed.runs.modes import MODES, check_mode, explain, miou_of, plain, title, titled
 
 
 def test_miou_is_a_mode_with_a_title() -> None:
@@ -15,6 +16,15 @@ def test_miou_is_a_mode_with_a_title() -> None:
     assert titled("miou_clf") == "mIoU clf"
     assert titled("clf") == "clf (classifier)"
     assert titled("odd") == "odd"
+
+
+def test_an_unknown_mode_is_named_with_what_was_meant() -> None:
+    for mode in ("clf", "miou_clf"):
+        check_mode(mode, ["clf", "lp"], "--modes")
+    with pytest.raises(ConfigError, match=r"^--modes: unknown prediction mode 'mIoU clf'; .*'miou_clf'"):
+        check_mode("mIoU clf", ["clf", "lp"], "--modes")
+    with pytest.raises(ConfigError, match=r"unknown prediction mode 'foo'; known: clf, lp$"):
+        check_mode("foo", ["clf", "lp"], "row a")
 
 
 def test_every_mode_has_its_line() -> None:
