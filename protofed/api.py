@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from . import experiment
@@ -103,8 +102,7 @@ def federate(
     config = resolve(
         {"method": method}, {**settings, "options": dict(options or {}), "clients": len(clients)}
     )
-    dtype = {"float32": torch.float32, "float64": torch.float64}[config.system.dtype]
-    device = experiment.device_of(config)
+    dtype, device = config.system.torch_dtype, config.system.torch_device
     train = [read_samples(c.train, f"client {i}: train", dtype, device) for i, c in enumerate(clients)]
     test = [
         read_samples(c.test, f"client {i}: test", dtype, device)

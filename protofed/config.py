@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from .core.algorithm import Algorithm, methods
 from .core.errors import ConfigError, unknown
 from .core.optim import Opt
@@ -58,6 +60,24 @@ class System:
     on_failure: str = option(
         "stop", "a client that fails: stop the run, or go on without it", choices=("stop", "drop")
     )
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """Of weights and samples."""
+        return {"float32": torch.float32, "float64": torch.float64}[self.dtype]
+
+    @property
+    def torch_device(self) -> torch.device:
+        """Where training takes place; ConfigError if torch cannot use it."""
+        if self.device.startswith("meta"):
+            raise ConfigError("device 'meta' holds no numbers; use cpu or an accelerator such as cuda")
+        try:
+            return torch.empty(0, device=self.device).device
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            reason = str(error).split("\n")[0].split(" device type at start")[0]
+            raise ConfigError(
+                f"device {self.device!r} cannot be used: {reason}; use cpu, or check torch"
+            ) from error
 
 
 @dataclass(frozen=True)

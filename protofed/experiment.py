@@ -15,11 +15,12 @@ import torch
 from torch import nn
 
 from . import algorithms as _registers_all_methods  # noqa: F401
-from .config import Config, Train, resolve
-from .core.algorithm import Algorithm, Needs
+from .config import Config, resolve
+from .core.algorithm import Algorithm
 from .core.answer import Score
 from .core.data import ClientData, LocalData
 from .core.errors import ConfigError, EngineError
+from .core.needs import check_data, check_models, check_optimiser
 from .core.rng import numpy_generator
 from .core.task import Group, Task
 from .data import Dataset, Split, load, partition
@@ -27,6 +28,7 @@ from .data.client import Loader
 from .data.describe import one_class_clients
 from .data.federated import SplitData
 from .data.pooled import Pooled
+from .data.public import public_samples
 from .engines import choose
 from .engines.base import Engine
 from .engines.federation import Federation
@@ -110,7 +112,7 @@ def build(config: Config) -> Experiment:
     algorithm = config.make_method()
     dataset = load(config.data)
     split = partition(config.partition, dataset, config.clients, config.seed)
-    loader = Loader(dataset, split, _dtype(config), device_of(config))
+    loader = Loader(dataset, split, config.system.torch_dtype, config.system.torch_device)
     choice = assign(config.models, split.clients, dataset.shape, dataset.num_classes)
     groups = [Group(name, make) for name, make in zip(choice.specs, choice.builders)]
     task = make_task(
@@ -120,7 +122,7 @@ def build(config: Config) -> Experiment:
         choice.of,
         dataset.shape,
         dataset.classes,
-        _public(config, dataset),
+        public_data(config, dataset.shape),
         dataset.dense,
     )
     data = SplitData(loader)
@@ -157,8 +159,9 @@ def make_task(
         check_model(module, one, len(classes), group.name)  # type: ignore[arg-type]
         for module, one, group in zip(modules, shapes, groups)
     )
-    _check_needs(algorithm, algorithm.needs, groups, modules, dims, public, dense)
-    _check_training(algorithm, config.train)
+    check_models(algorithm, groups, modules, dims)
+    check_data(algorithm, public is not None, dense)
+    check_optimiser(algorithm, config.train)
     if config.rounds.newcomers >= len(group_index):
         raise ConfigError(
             f"newcomers: {config.rounds.newcomers} of {len(group_index)} clients would leave nobody to train"
@@ -182,8 +185,8 @@ def make_task(
         public=public,
         class_names=classes,
         make_model=_maker(shapes[0], len(classes)),
-        dtype=_dtype(config),
-        device=device_of(config),
+        dtype=config.system.torch_dtype,
+        device=config.system.torch_device,
     )
 
 
@@ -288,100 +291,14 @@ def _maker(shape: Any, num_classes: int) -> Callable[[str], nn.Module]:
     return lambda written: assign(written, 1, tuple(shape), num_classes).builders[0]()
 
 
-def _check_needs(
-    algorithm: Algorithm,
-    needs: Needs,
-    groups: Sequence[Group],
-    modules: Sequence[nn.Module],
-    dims: tuple[int, ...],
-    public: LocalData | None,
-    dense: bool,
-) -> None:
-    name = algorithm.name
-    listed = ", ".join(group.name for group in groups)
-    if needs.model and len(groups) > 1:
-        raise ConfigError(
-            f"{name} needs one architecture for all clients, got {len(groups)} ({listed}); give one with "
-            "--models, or choose a method for different models such as fedproto or local"
-        )
-    if needs.embedding and len(set(dims)) > 1:
-        sizes = ", ".join(f"{group.name}: {dim}" for group, dim in zip(groups, dims))
-        raise ConfigError(
-            f"{name} needs embeddings of one size, got {sizes}; set the same `dim` for all models "
-            f"(for example {groups[-1].name.split(':')[0]}:dim={dims[0]})"
-        )
-    for wanted, half in ((needs.base, "base"), (needs.head, "head")):
-        shapes = {tuple(_signature(module, half)) for module in modules}
-        if wanted and len(shapes) > 1:
-            raise ConfigError(
-                f"{name} shares the {half} of the models, but it differs among {listed}; choose models "
-                f"with equal {half}s, or a method that exchanges prototypes such as fedproto"
-            )
-    if needs.halves or needs.base or needs.head:
-        for group, module in zip(groups, modules):
-            if not (hasattr(module, "base") and hasattr(module, "head")):
-                raise ConfigError(
-                    f"{name} needs models made of a base and a head; {group.name} is not "
-                    "(build it as protofed.Model(base, head))"
-                )
-    if needs.public and public is None:
-        raise ConfigError(
-            f"{name} needs a public unlabelled data set; give one with --public, for example --public digits"
-        )
-    if dense and not needs.dense:
-        raise ConfigError(
-            f"{name} does not work with dense labels (segmentation); choose classification data"
-        )
-
-
-def _check_training(algorithm: Algorithm, train: Train) -> None:
-    wrong = {
-        "optimizer": train.optimizer == "adam",
-        "momentum": train.momentum > 0,
-        "clip": train.clip is not None,
-    }
-    for name in [n for n, is_wrong in wrong.items() if algorithm.needs.sgd and is_wrong]:
-        raise ConfigError(
-            f"{algorithm.name} needs plain SGD, got {name}={getattr(train, name)}; "
-            "set --optimizer sgd --momentum 0 and no --clip"
-        )
-
-
-def _signature(module: nn.Module, half: str) -> list[tuple[str, tuple[int, ...]]]:
-    part = getattr(module, half, None)
-    return [(n, tuple(t.shape)) for n, t in part.state_dict().items()] if part is not None else []
-
-
-def _public(config: Config, dataset: Dataset) -> LocalData | None:
-    """Public samples: inputs of another dataset, their labels unused."""
+def public_data(config: Config, shape: tuple[int, ...]) -> LocalData | None:
+    """The public samples of a run, if it has any."""
     if config.public is None:
         return None
-    public = load(config.public)
-    if public.shape != dataset.shape:
-        raise ConfigError(
-            f"public data {config.public} has inputs {list(public.shape)}, but {config.data} has "
-            f"{list(dataset.shape)}; choose data of the same shape"
-        )
-    count = min(config.public_samples, len(public.x))
-    rows = np.sort(numpy_generator(config.seed, "public rows").choice(len(public.x), count, replace=False))
-    nobody = Split.__new__(Split)
-    x, y = Loader(public, nobody, _dtype(config), device_of(config)).rows(rows)
-    return LocalData(x, torch.full_like(y, -1))
-
-
-def _dtype(config: Config) -> torch.dtype:
-    return {"float32": torch.float32, "float64": torch.float64}[config.system.dtype]
-
-
-def device_of(config: Config) -> torch.device:
-    name = config.system.device
-    if name.startswith("meta"):
-        raise ConfigError("device 'meta' holds no numbers; use cpu or an accelerator such as cuda")
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).split("\n")[0].split(" device type at start")[0]
-        raise ConfigError(f"device {name!r} cannot be used: {reason}; use cpu, or check torch") from error
+    system = config.system
+    return public_samples(
+        config.public, config.public_samples, config.seed, shape, system.torch_dtype, system.torch_device
+    )
 
 
 def _per_client(scores: Sequence[Score]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import dataclasses
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from torch import nn
 
 from .. import experiment as experiments
 from ..config import Config, resolve
-from ..core.data import LocalData
 from ..core.errors import ConfigError, MessageError, ProtofedError
 from ..core.task import Group, Task
 from ..models.base import Model
@@ -114,7 +112,7 @@ def make_task(agreement: Agreement, own: Collection[str] = ()) -> Task:
         for model, shape, dim in kinds
     ]
     shapes = [shape for _, shape, _ in kinds]
-    public = _public(config, shapes[0])
+    public = experiments.public_data(config, shapes[0])
     dense = any(member.dense for member in agreement.members)
     return experiments.make_task(config, algorithm, groups, index, shapes, agreement.classes, public, dense)
 
@@ -139,11 +137,6 @@ def _builder(
 def _stand_in(shape: tuple[int, ...], dim: int, classes: int) -> nn.Module:
     base = nn.Sequential(nn.Flatten(), nn.Linear(int(np.prod(shape)), dim))
     return Model(base, nn.Linear(dim, classes))
-
-
-def _public(config: Config, shape: tuple[int, ...]) -> LocalData | None:
-    shaped: Any = SimpleNamespace(shape=shape)
-    return experiments._public(config, shaped)
 
 
 def _natural(name: str) -> tuple[int, int, str]:

@@ -1,0 +1,73 @@
+"""What a method asks of models, data and optimiser, checked before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from .algorithm import Algorithm
+from .errors import ConfigError
+from .optim import Opt
+from .task import Group
+
+
+def check_models(
+    algorithm: Algorithm, groups: Sequence[Group], modules: Sequence[nn.Module], dims: Sequence[int]
+) -> None:
+    """One architecture, embeddings of one size, equal halves: whatever the method needs of them."""
+    needs, name = algorithm.needs, algorithm.name
+    listed = ", ".join(group.name for group in groups)
+    if needs.model and len(groups) > 1:
+        raise ConfigError(
+            f"{name} needs one architecture for all clients, got {len(groups)} ({listed}); give one with "
+            "--models, or choose a method for different models such as fedproto or local"
+        )
+    if needs.embedding and len(set(dims)) > 1:
+        sizes = ", ".join(f"{group.name}: {dim}" for group, dim in zip(groups, dims))
+        raise ConfigError(
+            f"{name} needs embeddings of one size, got {sizes}; set the same `dim` for all models "
+            f"(for example {groups[-1].name.split(':')[0]}:dim={dims[0]})"
+        )
+    for wanted, half in ((needs.base, "base"), (needs.head, "head")):
+        shapes = {_shapes(module, half) for module in modules}
+        if wanted and len(shapes) > 1:
+            raise ConfigError(
+                f"{name} shares the {half} of the models, but it differs among {listed}; choose models "
+                f"with equal {half}s, or a method that exchanges prototypes such as fedproto"
+            )
+    if needs.halves or needs.base or needs.head:
+        for group, module in zip(groups, modules):
+            if not (hasattr(module, "base") and hasattr(module, "head")):
+                raise ConfigError(
+                    f"{name} needs models made of a base and a head; {group.name} is not "
+                    "(build it as protofed.Model(base, head))"
+                )
+
+
+def check_data(algorithm: Algorithm, has_public: bool, dense: bool) -> None:
+    """Public samples where the method needs them; labels of pixels only where it can use them."""
+    if algorithm.needs.public and not has_public:
+        raise ConfigError(
+            f"{algorithm.name} needs a public unlabelled data set; give one with --public, for example "
+            "--public digits"
+        )
+    if dense and not algorithm.needs.dense:
+        raise ConfigError(
+            f"{algorithm.name} does not work with dense labels (segmentation); choose classification data"
+        )
+
+
+def check_optimiser(algorithm: Algorithm, opt: Opt) -> None:
+    """Plain SGD where the method's steps assume it."""
+    wrong = {"optimizer": opt.optimizer == "adam", "momentum": opt.momentum > 0, "clip": opt.clip is not None}
+    for name in [n for n, is_wrong in wrong.items() if algorithm.needs.sgd and is_wrong]:
+        raise ConfigError(
+            f"{algorithm.name} needs plain SGD, got {name}={getattr(opt, name)}; "
+            "set --optimizer sgd --momentum 0 and no --clip"
+        )
+
+
+def _shapes(module: nn.Module, half: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    part = getattr(module, half, None)
+    return tuple((n, tuple(t.shape)) for n, t in part.state_dict().items()) if part is not None else ()
