@@ -102,7 +102,7 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         """As it is written to config.json; `resolve` reads it back."""
-        return dataclasses.asdict(self)
+        return {**dataclasses.asdict(self), "imports": list(self.imports)}  # JSON knows no tuples
 
     def make_method(self) -> Algorithm:
         """The method with the preset's and the given options."""
