@@ -42,6 +42,8 @@ from ..ops.trees import Average, flat, put, under
 
 
 class Upload(Record):
+    """A client's weights, and what else its cluster hangs on."""
+
     weights: Tree
     ways: Int[Tensor, "J"]  # one number, the client's classes, for assign=ways; else nothing
 

@@ -2,7 +2,7 @@
 
     experiment = protofed.experiment.reopen(RunDir.open(path))
     aggregate_mean_margin(experiment)
-    feature_gain(experiment, baseline, reference)      # FFD of ProtoMargin
+    mean_mmd(experiment, reference)      # MMD of ProtoMargin
 
 What is measured is in `analysis`, as functions of tensors; here it gets its features, gradients and
 prototypes. Nothing changes in the experiment.
@@ -12,14 +12,14 @@ server's, for methods with one model), and W_k, what the client makes of it by l
 (`trained_net`). Each measure takes the one of its source by default, and the other as `net_of`.
 
 Sources: *Prototype Guided Federated Learning of Visual Feature Representations* (ProtoMargin: AMM, MMD,
-FFD, gradient dissimilarity), *FedProto* (prototype distance), *FedTGP* (FLOPs). Departures: ProtoMargin
-names neither the samples of Q nor a limit for them; ours are at most `samples` rows, drawn once.
+gradient dissimilarity), *FedProto* (prototype distance). Departures: ProtoMargin names neither the samples
+of Q nor a limit for them; ours are at most `samples` rows, drawn once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -33,8 +33,7 @@ from ..core.record import Tree
 from ..core.rng import numpy_generator, torch_generator
 from ..core.task import ClientTurn
 from ..experiment import Experiment
-from ..metrics.analysis import amm, ffd, mmd
-from ..models.flops import multiply_adds
+from ..metrics.analysis import amm, mmd
 from ..ops.losses import ce
 from ..ops.prototypes import class_means, class_sums, features, means, owned
 from ..ops.trees import flat
@@ -156,20 +155,6 @@ def mean_mmd(
     return sum(distances) / len(distances)
 
 
-def feature_gain(
-    experiment: Experiment,
-    baseline: Experiment,
-    reference: Experiment,
-    clients: Sequence[int] | None = None,
-    net_of: NetOf = trained_net,
-    samples: int = 1000,
-) -> float:
-    """FFD in percent (Eq. 17 of ProtoMargin): by how much the features are closer to centralized
-    training than those of the baseline, FedAvg in the paper."""
-    ours, theirs = (mean_mmd(e, reference, clients, net_of, samples) for e in (experiment, baseline))
-    return ffd(ours, theirs)
-
-
 @torch.no_grad()
 def reference_features(reference: Experiment, samples: int = 1000) -> Tensor:
     """Features [at most samples, D] under the reference model, of the same rows in every call."""
@@ -238,32 +223,3 @@ def full_gradient(experiment: Experiment, client: int) -> Tensor:
             for name, grad in zip(names, grads, strict=True):
                 total[name] += 0 if grad is None else grad
     return flat(total)
-
-
-# cost
-
-
-def round_flops(
-    experiment: Experiment,
-    samples: Mapping[int, int] | None = None,
-    forward: Sequence[float] | None = None,
-    factor: float = 3,
-) -> float:
-    """Multiply-adds of local training in a round: factor × forward pass × samples, over the clients.
-
-    `samples`: how many samples each client trains on, by default all of its own in every epoch.
-    `forward`: cost of one sample per group, by default measured on the groups' models. The factor is 3
-    (forward and twice that backward); FedTGP's Table 12 holds with 4, and one sample per client.
-    """
-    task, data = experiment.task, experiment.data
-    if samples is None:
-        samples = {client: data.size(client) * task.epochs for client in experiment.active}
-    if forward is None:
-        forward = [_forward(experiment, group) for group in range(len(task.groups))]
-    return factor * sum(forward[task.group_of(client)] * count for client, count in samples.items())
-
-
-def _forward(experiment: Experiment, group: int) -> int:
-    task = experiment.task
-    client = int(np.flatnonzero(task.group_index == group)[0])
-    return multiply_adds(task.groups[group].build(), tuple(experiment.data.train(client).x.shape[1:]))

@@ -86,4 +86,5 @@ def make_reproducible(module: nn.Module, first: int = 0) -> nn.Module:
 
 
 def dropout_layers(module: nn.Module) -> list[SeededDropout]:
+    """All reproducible dropout layers within a module, in its order."""
     return [m for m in module.modules() if isinstance(m, SeededDropout)]

@@ -68,6 +68,7 @@ def _declared(spec: Spec, bound: Mapping[str, int]) -> str:
 
 
 def check_finite(tensor: Tensor, who: str, name: str) -> None:
+    """Raise MessageError if a value is NaN or infinite."""
     if not tensor.is_floating_point() or math.isfinite(tensor.sum().item()):
         return  # NaN and infinity show in the sum: one pass, and no mask in memory
     bad = int((~torch.isfinite(tensor)).sum())

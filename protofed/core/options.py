@@ -52,6 +52,7 @@ class OptionInfo:
 
     @property
     def type_name(self) -> str:
+        """The type as a reader writes it: "int", "float | None"."""
         return getattr(self.type, "__name__", str(self.type)).replace("NoneType", "None")
 
 

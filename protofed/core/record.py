@@ -38,6 +38,7 @@ class Payload(NamedTuple):
 
     @property
     def bytes(self) -> int:
+        """Size of the floats."""
         return BYTES_PER_FLOAT * self.floats
 
     def __add__(self, other: tuple[Any, ...]) -> Payload:

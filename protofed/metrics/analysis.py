@@ -1,9 +1,8 @@
 """Measures that the papers report beside accuracy, as functions of tensors.
 
-Prototypes: margin (*FedTGP*), AMM (*Prototype Guided Federated Learning*, ProtoMargin). Features: MMD
-and FFD (ProtoMargin). Training: gradient dissimilarity, rounds to converge. Segmentation: confusion,
-mIoU, entropy maps (ProtoMargin). Clients: fairness numbers, and the spread as FedProto's released
-evaluation prints it.
+Prototypes: AMM (*Prototype Guided Federated Learning*, ProtoMargin). Features: MMD and FFD (ProtoMargin).
+Training: rounds to converge. Segmentation: confusion, mIoU, entropy maps (ProtoMargin). Clients: fairness
+numbers.
 
 Accuracies are in percent, as everywhere in the results.
 
@@ -20,15 +19,6 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-
-def prototype_margin(prototypes: Tensor) -> Tensor:
-    """Distance of every prototype [C,D] to the nearest other one: [C]; infinite for a single class.
-
-    >>> prototype_margin(torch.tensor([[0.0], [1.0], [4.0]])).tolist()
-    [1.0, 1.0, 3.0]
-    """
-    return _distances(prototypes).fill_diagonal_(torch.inf).amin(1)
 
 
 def amm(prototypes: Tensor) -> float:
@@ -74,16 +64,6 @@ def ffd(mmd_a: float, mmd_b: float) -> float:
     25.0
     """
     return 100 * (mmd_b - mmd_a) / mmd_b
-
-
-def gradient_dissimilarity(grads: Sequence[Tensor], weights: Sequence[float]) -> float:
-    """(1/K)·Σ_k‖∇L_k − ∇L‖² of flat full-batch gradients, ∇L = Σ_k p_k∇L_k, p = weights / their sum.
-
-    Gradients (0,0) and (4,0) with weights 1 and 3: ∇L = (3,0), squares 9 and 1, mean 5.
-    """
-    total = sum(weights)
-    mean = torch.stack([g * (w / total) for g, w in zip(grads, weights, strict=True)]).sum(0)
-    return float(torch.stack([(g - mean).square().sum() for g in grads]).mean())
 
 
 def rounds_to_converge(accuracies: Sequence[float], window: int = 5, tolerance: float = 0.5) -> int | None:
@@ -137,23 +117,6 @@ def entropy_features(features: Tensor, size: tuple[int, int]) -> Tensor:
     p = mass / total.where(total > 0, 1.0)
     entropy = -torch.xlogy(p, p).sum(1, keepdim=True)
     return F.interpolate(entropy, size=size, mode="bilinear", align_corners=False)[:, 0]
-
-
-def cumulative_accuracies(
-    n: Tensor, clf_correct: Tensor, proto_correct: Tensor | None = None
-) -> tuple[Tensor, Tensor | None]:
-    """Per-client accuracies as FedProto's released evaluation prints them, in percent.
-
-    It never resets its counters, neither between clients nor between the pass with the classifier and
-    the pass with the prototypes, so each value contains all before it and the spread shrinks. Two
-    clients of 10 samples, classifier 10 and 5 right, prototypes 8 and 7: classifier 10/10 and
-    (10+8+5)/30, prototypes 18/20 and 30/40. `n` and the counts are [K], in the order of the clients.
-    """
-    if proto_correct is None:
-        return 100 * clf_correct.cumsum(0).double() / n.cumsum(0), None
-    right = torch.stack([clf_correct, proto_correct], 1).flatten().cumsum(0)
-    running = 100 * right.double() / n.repeat_interleave(2).cumsum(0)
-    return running[0::2], running[1::2]
 
 
 class Fairness(NamedTuple):

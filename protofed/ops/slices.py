@@ -64,6 +64,7 @@ class SliceAverage:
             self._first = (client, {n: t for n, t in tree.items() if not t.is_floating_point()})
 
     def result(self) -> Tree:
+        """The wide model after at least one slice."""
         assert self._first is not None, "an average of nothing"
         found = {
             name: torch.where(weight > 0, self._sum[name] / weight.clamp(min=1e-12), self._old[name])

@@ -23,6 +23,7 @@ class Average:
         self._first: tuple[int, Tree] | None = None
 
     def add(self, tree: Mapping[str, Tensor], weight: float, client: int) -> None:
+        """One more tree. The tree itself stays as it is."""
         self.weight += weight
         for name, tensor in tree.items():
             if not tensor.is_floating_point():
@@ -35,6 +36,7 @@ class Average:
             self._first = (client, {n: t for n, t in tree.items() if not t.is_floating_point()})
 
     def result(self) -> Tree:
+        """The mean of at least one tree."""
         assert self._first is not None, "an average of nothing"
         return {**{name: total / self.weight for name, total in self._sum.items()}, **self._first[1]}
 

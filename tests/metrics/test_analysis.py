@@ -15,15 +15,12 @@ from protofed.metrics import analysis
 from protofed.metrics.analysis import (
     amm,
     confusion_matrix,
-    cumulative_accuracies,
     entropy_features,
     entropy_softmax,
     fairness,
     ffd,
-    gradient_dissimilarity,
     miou,
     mmd,
-    prototype_margin,
     rounds_to_converge,
 )
 
@@ -36,14 +33,6 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 
 def test_examples_in_the_docstrings() -> None:
     assert doctest.testmod(analysis).failed == 0
-
-
-def test_prototype_margin_by_hand() -> None:
-    """(0,0), (3,4), (3,5): distances 5, √34, 1; nearest 5, 1, 1. Equal prototypes have margin 0."""
-    points = torch.tensor([[0.0, 0], [3, 4], [3, 5]])
-    assert prototype_margin(points).tolist() == [5, 1, 1]
-    assert prototype_margin(torch.ones(3, 2)).tolist() == [0, 0, 0]
-    assert prototype_margin(torch.ones(1, 2)).tolist() == [math.inf]
 
 
 def test_amm_by_hand() -> None:
@@ -81,16 +70,6 @@ def test_ffd() -> None:
     """From 0.4 to 0.3 is a quarter less; to 0.5 a quarter more."""
     assert ffd(0.3, 0.4) == pytest.approx(25)
     assert ffd(0.5, 0.4) == pytest.approx(-25)
-
-
-def test_gradient_dissimilarity_by_hand() -> None:
-    """(0,0) and (4,0), weights 1:3 → mean (3,0), squares 9 and 1, average 5; equal weights: 4."""
-    grads = [torch.tensor([0.0, 0]), torch.tensor([4.0, 0])]
-    assert gradient_dissimilarity(grads, [10, 30]) == pytest.approx(5)
-    assert gradient_dissimilarity(grads, [1, 1]) == pytest.approx(4)
-    assert gradient_dissimilarity([grads[1]] * 3, [1, 2, 3]) == pytest.approx(0, abs=1e-10)
-    with pytest.raises(ValueError):
-        gradient_dissimilarity(grads, [1])
 
 
 def test_rounds_to_converge_by_hand() -> None:
@@ -160,22 +139,6 @@ def test_entropy_features_by_hand() -> None:
     assert got.shape == (1, 2, 4)
     expected = math.log(3) * torch.tensor([1, 0.75, 0.25, 0])
     torch.testing.assert_close(got[0], expected.expand(2, 4))
-
-
-def test_cumulative_accuracies_by_hand() -> None:
-    """Two clients of 10: classifier 10, 5; prototypes 8, 7.
-
-    Classifier: 10/10, 23/30; prototypes 18/20, 30/40. Without prototypes: 10/10, 15/20.
-    """
-    n, clf, proto = torch.tensor([10, 10]), torch.tensor([10, 5]), torch.tensor([8, 7])
-    by_clf, by_proto = cumulative_accuracies(n, clf, proto)
-    assert by_clf.tolist() == pytest.approx([100, 100 * 23 / 30])
-    assert by_proto is not None
-    assert by_proto.tolist() == pytest.approx([90, 75])
-    alone, none = cumulative_accuracies(n, clf)
-    assert alone.tolist() == pytest.approx([100, 75])
-    assert none is None
-    assert alone.std() < (100.0 * clf / n).std()
 
 
 def test_fairness_by_hand() -> None:
