@@ -2,28 +2,31 @@
 
     python benchmarks/walks.py [TREE]        (the tree whose `protofed` is traced; default: this one)
 
-FedProto on digits, augmented, with a network from the user's own file; two rounds, and what is looked at
-comes from the second, when everything is loaded. The rule, the same for every version of the library:
+A small prototype method on digits, augmented, with a network from the user's own file; two rounds, and what is
+looked at comes from the second, when everything is loaded. The rules, the same for every version of the library:
 
-- A file of the package is *crossed* when one of its functions has control in the window: it is called, a
-  generator of it is resumed, or a call that it made returns to it. The code that Python writes for
-  dataclasses and named tuples has no file. The user's network is not of the package.
 - A *batch* begins when the hook `loss` is called and ends when it is called for the next batch of the same
-  training: the step of one and the taking of the next, which is one turn of the loop.
+  training: the step of one and the taking of the next, which is one turn of the loop. A file of the package is
+  crossed when one of its functions has control meanwhile: it is called, a generator of it is resumed, or a call
+  that it made returns to it. *Without leaves*: only files from which another file is called.
 - An *upload* begins when the hook `upload` returns at the client and ends when `aggregate` returns, in all
-  processes by the clock; one client, so that nothing else happens meanwhile (a cohort: two).
-- *Without leaves*: only files from which another file of the package is called in the window.
-- What a method computes with (`protofed/ops`) is a leaf by nature, and not counted in either number.
+  processes by the clock; one client, so that nothing else happens meanwhile (a cohort: two). A file is crossed
+  when one of its functions receives the upload, in whatever shape (record, answer, list of answers, arrays by
+  name, bytes), or gives it back. *Without leaves*: only files that hand it on to another file; a check looks at
+  it and lets go.
+- The code that Python writes for dataclasses and named tuples has no file. The method, the user's network and
+  what they compute with (`protofed/ops`) are not counted.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -43,8 +46,55 @@ class Net(nn.Module):
         z = self.base(x)
         return z, self.head(z)
 """
-RECIPE = 'method = "fedproto"\nrounds = 2\nepochs = 1\n[transport]\nround_timeout = 60\n'
-LEFT_OUT = "ops/"
+METHOD = """
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from protofed.core.algorithm import Algorithm, Leg, Needs, methods
+from protofed.core.record import Record
+from protofed.ops.losses import ce
+from protofed.ops.prototypes import class_means
+
+
+class Down(Record):
+    mean: Float[Tensor, "C D"]
+
+
+class Up(Record):
+    up_mean: Float[Tensor, "C D"]
+
+
+@methods.register("walked")
+@dataclass(frozen=True)
+class Walked(Algorithm):
+    needs = Needs(embedding=True)
+    legs = (Leg(down=Down, up=Up),)
+
+    def init(self, task, turn):
+        return Down(torch.zeros(task.C, task.D, dtype=task.dtype))
+
+    def broadcast(self, state, turn):
+        return state
+
+    def aggregate(self, state, replies, turn):
+        return Down(torch.stack([reply.up.up_mean for reply in replies.all()]).mean(0))
+
+    def prepare(self, net, data, down, mem, turn):
+        return {"mean": down.mean}
+
+    def loss(self, net, batch, view):
+        z, logits = net(batch.x)
+        return ce(logits, batch.y) + (z - view["mean"][batch.y]).square().mean()
+
+    def upload(self, net, data, down, mem, ran, turn):
+        return Up(class_means(net, data, turn.task.C)[0]), mem
+"""
+MARK = "up_mean"  # the name of the upload's one field: whatever holds it holds the upload
+RECIPE = 'method = "walked"\nrounds = 2\nepochs = 1\n[transport]\nround_timeout = 60\n'
+LEFT_OUT = ("ops/", "algorithms/")
 
 
 class Event(NamedTuple):
@@ -56,13 +106,15 @@ class Event(NamedTuple):
     file: str
     function: str
     other: str
+    carries: bool  # whether what goes in, or comes back, holds the upload
 
 
 class Tracer:
     """Writes the package's calls and returns to a file, in this process and in those forked from it."""
 
-    def __init__(self, package: Path, log: Path):
+    def __init__(self, package: Path, method: Path, log: Path):
         self.root = f"{package}{os.sep}"
+        self.method = str(method)
         self.log = log
 
     def __enter__(self) -> None:
@@ -73,16 +125,46 @@ class Tracer:
         sys.setprofile(None)
         os.close(self.descriptor)
 
-    def _note(self, frame: FrameType, kind: str, _: Any) -> None:
-        name = frame.f_code.co_filename
-        if kind not in ("call", "return") or not name.startswith(self.root):
+    def _note(self, frame: FrameType, kind: str, given: Any) -> None:
+        file = self._file(frame)
+        if kind not in ("call", "return") or file is None:
             return
         above = frame.f_back
-        while above is not None and not above.f_code.co_filename.startswith(self.root):
+        while above is not None and self._file(above) is None:
             above = above.f_back
-        other = above.f_code.co_filename[len(self.root) :] if above is not None else ""
-        row = [time.monotonic(), kind, name[len(self.root) :], frame.f_code.co_name, other]
+        other = self._file(above) if above is not None else ""
+        values = [v for n, v in frame.f_locals.items() if n != "self"] if kind == "call" else [given]
+        sys.setprofile(None)  # what is looked at here is no event
+        row = [time.monotonic(), kind, file, frame.f_code.co_name, other, any(map(holds_upload, values))]
+        sys.setprofile(self._note)
         os.write(self.descriptor, json.dumps(row).encode() + b"\n")
+
+    def _file(self, frame: FrameType) -> str | None:
+        name = frame.f_code.co_filename
+        if name == self.method:
+            return "algorithms/walked.py"
+        return name[len(self.root) :] if name.startswith(self.root) else None
+
+
+def holds_upload(value: Any, depth: int = 6) -> bool:
+    """Whether the upload's field is somewhere in here."""
+    if isinstance(value, str):
+        return MARK in value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return MARK.encode() in bytes(value)
+    if depth == 0 or value is None or isinstance(value, int | float | type) or callable(value):
+        return False
+    if isinstance(value, Mapping):
+        return any(holds_upload(part, depth - 1) for pair in value.items() for part in pair)
+    if isinstance(value, list | tuple | set | frozenset):
+        return any(holds_upload(part, depth - 1) for part in value)
+    foreign = type(value).__module__.split(".")[0] not in ("protofed", "walked", "flwr")
+    if foreign or type(value).__name__ in ("Task", "Store", "Federation", "Experiment"):
+        return False
+    if type(value).__name__ == "Up":
+        return True
+    slots = [getattr(value, name, None) for name in getattr(type(value), "__slots__", ())]
+    return any(holds_upload(part, depth - 1) for part in [*getattr(value, "__dict__", {}).values(), *slots])
 
 
 class Crossed(NamedTuple):
@@ -95,7 +177,10 @@ class Crossed(NamedTuple):
 def batch(events: list[Event]) -> Crossed:
     """From the last call of `loss` but one to the last."""
     begins = [i for i, event in enumerate(events) if _is(event, "call", "loss")]
-    return _crossed(events[begins[-2] : begins[-1]])
+    window = events[begins[-2] : begins[-1]]
+    files = {event.file if event.kind == "call" else event.other for event in window}
+    callers = {event.other for event in window if event.kind == "call" and event.other != event.file}
+    return _counted(files | callers, callers)
 
 
 def upload(events: list[Event]) -> Crossed:
@@ -103,7 +188,9 @@ def upload(events: list[Event]) -> Crossed:
     ends = [i for i, event in enumerate(events) if _is(event, "return", "aggregate")]
     after = ends[-2]
     begin = next(i for i in range(after, ends[-1]) if _is(events[i], "return", "upload"))
-    return _crossed(events[begin : ends[-1]])
+    passed = [event for event in events[begin : ends[-1]] if event.carries and event.file != event.other]
+    givers = {event.other if event.kind == "call" else event.file for event in passed}
+    return _counted({event.file for event in passed} | {event.other for event in passed}, givers)
 
 
 def _is(event: Event, kind: str, hook: str) -> bool:
@@ -111,11 +198,9 @@ def _is(event: Event, kind: str, hook: str) -> bool:
     return in_method and event.kind == kind and event.function == hook
 
 
-def _crossed(window: list[Event]) -> Crossed:
-    files = {event.file if event.kind == "call" else event.other for event in window}
-    callers = {event.other for event in window if event.kind == "call" and event.other != event.file}
-    counted = sorted(file for file in files | callers if file and not file.startswith(LEFT_OUT))
-    return Crossed(counted, [file for file in counted if file in callers])
+def _counted(files: set[str], without_leaves: set[str]) -> Crossed:
+    counted = sorted(file for file in files if file and not file.startswith(LEFT_OUT))
+    return Crossed(counted, [file for file in counted if file in without_leaves])
 
 
 def simulated(folder: Path, engine: str, clients: int) -> None:
@@ -123,7 +208,7 @@ def simulated(folder: Path, engine: str, clients: int) -> None:
     import protofed
 
     protofed.run(
-        "fedproto",
+        "walked",
         data="digits:augment=crop1",
         models=f"module:{folder / 'net.py'}:Net",
         clients=clients,
@@ -162,13 +247,28 @@ WALKS: dict[str, tuple[Callable[[list[Event]], Crossed], Callable[[Path], None]]
 }
 
 
+def load_method(path: Path) -> None:
+    """Register the method; anew for each walk, so that its functions are those of this file."""
+    from protofed.core.algorithm import methods
+
+    methods._classes.pop("walked", None)
+    spec = importlib.util.spec_from_file_location("walked", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["walked"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
 def walk(package: Path, name: str) -> Crossed:
     """Trace one run of the package and count."""
     read, run = WALKS[name]
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         (folder / "net.py").write_text(NET)
-        with Tracer(package, folder / "log"):
+        method = folder / "walked.py"
+        method.write_text(METHOD)
+        load_method(method)
+        with Tracer(package, method, folder / "log"):
             run(folder)
         rows = [Event(*json.loads(line)) for line in (folder / "log").read_text().splitlines()]
     return read(sorted(rows, key=lambda event: event.seconds))

@@ -22,7 +22,7 @@ from .net import LiveNet, selects
 from .optim import Opt, Stepper
 from .record import Record, Tree
 from .rng import seeded
-from .stages import stage, staged
+from .stages import stage
 from .task import ClientTurn, Task, Turn
 
 Loss = tuple[Tensor, Mapping[str, Tensor]]  # losses [k] and sums [k, …] of the k clients of a step
@@ -100,13 +100,13 @@ def train(trainer: Trainer, number: int) -> None:
     """All steps of a phase, number `number` of its leg."""
     sessions, phase, task = trainer.sessions, trainer.phase, trainer.task
     algorithm, skip = task.algorithm, has_batchnorm(trainer.net, phase.eval)
-    batches = [staged("data", phase_batches(session, phase, number, skip)) for session in sessions]
+    batches = [phase_batches(session, phase, number, skip) for session in sessions]
     draws = [session.turn.generator(f"draw {number}") for session in sessions]
     masks = [session.turn.generator(f"dropout {number}") for session in sessions]
     draws_numbers = type(algorithm).draw is not Algorithm.draw
     totals = Totals(sessions, task)
     with torch.enable_grad(), seeded(*trainer.turn.key, f"torch {number}"):
-        while ready := {k: batch for k, rest in enumerate(batches) if (batch := next(rest, None))}:
+        while ready := _next(batches):
             for rows in _of_one_size(ready):
                 some = [ready[k] for k in rows]
                 size = len(some[0].idx)
@@ -116,6 +116,12 @@ def train(trainer: Trainer, number: int) -> None:
                 seeds = [torch.randint(2**40, (), generator=masks[k]) for k in rows if trainer.dropout]
                 totals.add(rows, size, *trainer.step(rows, some, seeds))
     totals.hand_out()
+
+
+def _next(batches: Sequence[Iterator[Batch]]) -> dict[int, Batch]:
+    """The next batch of each client that has one left."""
+    with stage("data"):
+        return {k: batch for k, rest in enumerate(batches) if (batch := next(rest, None))}
 
 
 def _of_one_size(ready: Mapping[int, Batch]) -> list[list[int]]:

@@ -25,7 +25,7 @@ from ..core.data import Batch
 from ..core.errors import EngineError, MessageError
 from ..core.optim import StackedStepper
 from ..core.record import Tree
-from ..core.stages import is_stage, stage
+from ..core.stages import stage
 from ..core.train import Loss, Session, Trainer, Where, phase_opts, stretch, train
 from .base import Job
 from .sequential import Sequential
@@ -124,7 +124,8 @@ class Stacked(Trainer):
         live |= {name: live[name].detach().requires_grad_() for name in self.trained}
         if seeds:
             live |= dict.fromkeys(self.dropout, torch.stack(list(seeds)).to(self.task.device))
-        losses, sums = self._losses(live, _stack_batches(batches), _rows(self.view, self.dims, where))
+        with stage("forward"):
+            losses, sums = self._losses(live, _stack_batches(batches), _rows(self.view, self.dims, where))
         params = [live[name] for name in self.trained]
         with stage("backward"):
             grads = torch.autograd.grad(losses.sum(), params, allow_unused=True)
@@ -134,7 +135,6 @@ class Stacked(Trainer):
             _write_back(self.stacked, live, where)
         return losses, sums
 
-    @is_stage("forward")
     def _losses(self, tensors: Tree, batch: Batch, view: Any) -> Loss:
         """Losses [k] and sums [k, …] of k clients."""
 

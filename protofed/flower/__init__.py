@@ -2,12 +2,12 @@
 
 packing.py      named tensors ↔ one buffer of bytes, with fp16 and int8
 packet.py       one message: meta data and tensors
+messages.py     jobs, replies and scores ↔ packets
 codec.py        packets ↔ Flower's records
 expected.py     what an upload must look like, from the method itself
-checks.py       what the server asks of an upload
 vault.py        a client's state on its own disk, committed round by round
 respond.py      a client's answer to one packet
-engine.py       the engine: jobs → exchange → outcomes, with a quorum
+engine.py       the engine: jobs → exchange → replies, with a quorum
 link.py         exchange over a Flower grid
 simulation.py   Flower's simulation engine as a link
 

@@ -23,10 +23,9 @@ from ..core.errors import EngineError, MessageError
 from ..core.record import Tree
 from ..core.task import Task
 from ..engines.base import Engine, Job
-from ..engines.checks import Checks
+from ..engines.checks import Checks, Outside
 from ..engines.store import Store
 from ..engines.transport import Transport
-from .checks import UploadChecks
 from .expected import SAMPLES, Expected
 from .messages import read_reply, read_score, tag_of, write_job
 from .packet import Exchanged, Link, Meta, Packet
@@ -65,7 +64,7 @@ class Flower(Engine):
         self.shared_disk = shared_disk  # None in a deployment
         self._watch = watch or (lambda event: None)
         self._expected = Expected(sample or self._own_samples)
-        more = UploadChecks(self._expected, transport.max_norm, data.size, counts_samples)
+        more = Outside(self._expected.known, transport.max_norm, data.size, counts_samples)
         self._own_checks, self.checks = Checks(task, more), None
         self._wire = {"up": 0, "down": 0}
         self._accepted: dict[int, Tag] = {}  # in a deployment: where each client stands

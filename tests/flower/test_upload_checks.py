@@ -10,10 +10,9 @@ from protofed.core.answer import Replies, Reply
 from protofed.core.errors import MessageError
 from protofed.core.task import Turn
 from protofed.engines.base import Job
-from protofed.engines.checks import Checks
+from protofed.engines.checks import Checks, Outside
 from protofed.engines.store import Store
 from protofed.engines.transport import Transport
-from protofed.flower.checks import UploadChecks
 from protofed.flower.engine import Flower
 from protofed.flower.expected import Expected
 from protofed.flower.messages import read_reply, write_reply
@@ -29,7 +28,7 @@ def read(job, arrays, expected, counted=False):
     task = job.turn.task
     meta = {"n": 14, "steps": 1, "samples": 14, "loss": 0.5}
     reply = read_reply(job, Packet(meta, arrays))
-    more = UploadChecks(expected, 1e6, lambda client: 14, counted)
+    more = Outside(expected.known, 1e6, lambda client: 14, counted)
     problem = Checks(task, more).problem(reply, job.leg, job.turn.round)
     if problem is not None:
         raise MessageError(problem)
