@@ -18,9 +18,10 @@ import torch
 from torch import nn
 
 from protofed.algorithms.fedproto import FedProto, Protos
-from protofed.core.answer import Answer, Block, ClientState, Replies, Reply, Work
+from protofed.core.answer import Answer, Block, ClientState, Reply, Score, Work
 from protofed.core.task import Group, Task, Turn
-from protofed.engines.checks import Checks
+from protofed.data.federated import OwnData
+from protofed.engines.base import Engine, Job
 from protofed.engines.cohort import LARGEST
 from protofed.engines.inbox import Inbox, Tally
 from protofed.engines.store import Store
@@ -62,9 +63,24 @@ def aggregation(uploads: int, repeats: int) -> dict[str, Any]:
 def _ours(task: Task, answers: Iterable[Answer]) -> Any:
     method = task.algorithm
     turn = Turn(task, 1)
-    inbox = Inbox(task, method.legs[0], 1, Store(), Tally(), "stop", Checks(task))
-    replies = Replies.of_blocks(inbox.read(answers, together=True))
+    engine = Replay(task, answers)
+    replies = Inbox(engine, method.legs[0], 1, Tally(), "stop").replies([[]])
+    assert replies is not None
     return method.aggregate(method.init(task, turn), replies, turn)
+
+
+class Replay(Engine):
+    """Gives answers that were made before."""
+
+    def __init__(self, task: Task, answers: Iterable[Answer]):
+        super().__init__(task, OwnData([], []), Store())
+        self.answers = answers
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[Answer]:
+        return iter(self.answers)
+
+    def evaluate(self, jobs: Sequence[Job]) -> Iterator[Score]:
+        return iter(())
 
 
 def _plain(outcomes: Iterable[Reply]) -> Any:

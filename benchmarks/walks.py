@@ -2,18 +2,18 @@
 
     python benchmarks/walks.py [TREE]        (the tree whose `protofed` is traced; default: this one)
 
-A small prototype method on digits, augmented, with a network from the user's own file; two rounds, and what is
-looked at comes from the second, when everything is loaded. The rules, the same for every version of the library:
+A small prototype method on digits, augmented, with a network from the user's own file; two rounds, and what
+is looked at comes from the second, when everything is loaded. The rules, the same for every version:
 
 - A *batch* begins when the hook `loss` is called and ends when it is called for the next batch of the same
-  training: the step of one and the taking of the next, which is one turn of the loop. A file of the package is
-  crossed when one of its functions has control meanwhile: it is called, a generator of it is resumed, or a call
-  that it made returns to it. *Without leaves*: only files from which another file is called.
+  training: the step of one and the taking of the next, which is one turn of the loop. A file of the package
+  is crossed when one of its functions has control meanwhile: it is called, a generator of it is resumed, or a
+  call that it made returns to it. *Without leaves*: only files from which another file is called.
 - An *upload* begins when the hook `upload` returns at the client and ends when `aggregate` returns, in all
-  processes by the clock; one client, so that nothing else happens meanwhile (a cohort: two). A file is crossed
-  when one of its functions receives the upload, in whatever shape (record, answer, list of answers, arrays by
-  name, bytes), or gives it back. *Without leaves*: only files that hand it on to another file; a check looks at
-  it and lets go.
+  processes by the clock; one client, so that nothing else happens meanwhile (a cohort: two). A file is
+  crossed when one of its functions receives the upload, in whatever shape (record, answer, list of answers,
+  arrays by name, bytes), or gives it back. *Without leaves*: only files in which it came from one file and
+  went on to another; a check, or a conversion, gives it back to where it came from.
 - The code that Python writes for dataclasses and named tuples has no file. The method, the user's network and
   what they compute with (`protofed/ops`) are not counted.
 """
@@ -25,7 +25,9 @@ import json
 import os
 import sys
 import tempfile
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
@@ -107,6 +109,7 @@ class Event(NamedTuple):
     function: str
     other: str
     carries: bool  # whether what goes in, or comes back, holds the upload
+    thread: str = ""
 
 
 class Tracer:
@@ -133,9 +136,10 @@ class Tracer:
         while above is not None and self._file(above) is None:
             above = above.f_back
         other = self._file(above) if above is not None else ""
-        values = [v for n, v in frame.f_locals.items() if n != "self"] if kind == "call" else [given]
+        values = list(frame.f_locals.values()) if kind == "call" else [given]
         sys.setprofile(None)  # what is looked at here is no event
-        row = [time.monotonic(), kind, file, frame.f_code.co_name, other, any(map(holds_upload, values))]
+        row = [time.monotonic(), kind, file, frame.f_code.co_name, other]
+        row += [any(map(holds_upload, values)), f"{os.getpid()} {threading.get_ident()}"]
         sys.setprofile(self._note)
         os.write(self.descriptor, json.dumps(row).encode() + b"\n")
 
@@ -156,6 +160,8 @@ def holds_upload(value: Any, depth: int = 6) -> bool:
         return False
     if isinstance(value, Mapping):
         return any(holds_upload(part, depth - 1) for pair in value.items() for part in pair)
+    if type(value).__name__ == "Spec":  # a declaration: the name, without the upload
+        return False
     if isinstance(value, list | tuple | set | frozenset):
         return any(holds_upload(part, depth - 1) for part in value)
     foreign = type(value).__module__.split(".")[0] not in ("protofed", "walked", "flwr")
@@ -188,9 +194,41 @@ def upload(events: list[Event]) -> Crossed:
     ends = [i for i, event in enumerate(events) if _is(event, "return", "aggregate")]
     after = ends[-2]
     begin = next(i for i in range(after, ends[-1]) if _is(events[i], "return", "upload"))
-    passed = [event for event in events[begin : ends[-1]] if event.carries and event.file != event.other]
-    givers = {event.other if event.kind == "call" else event.file for event in passed}
-    return _counted({event.file for event in passed} | {event.other for event in passed}, givers)
+    window = range(begin, ends[-1])
+    passed = [events[i] for i in window if events[i].carries and events[i].file != events[i].other]
+    stations = _stations(events[: ends[-1]], begin)
+    return _counted({name for event in passed for name in (event.file, event.other)}, stations)
+
+
+class Visit:
+    """Functions of one file that call each other: where the upload came from, and where it went."""
+
+    def __init__(self, file: str):
+        self.file = file
+        self.came: set[str] = set()
+        self.went: set[str] = set()
+
+
+def _stations(events: list[Event], begin: int) -> set[str]:
+    """Files in which the upload came from one file and went on to another, in one visit, from `begin` on."""
+    visits: list[Visit] = []
+    stacks: dict[str, list[Visit]] = defaultdict(list)
+    for number, event in enumerate(events):
+        stack = stacks[event.thread]
+        across = event.carries and event.file != event.other and number >= begin
+        if event.kind == "call":
+            above = stack[-1] if stack else Visit(event.other)
+            stack.append(above if event.file == event.other else Visit(event.file))
+            visits.append(stack[-1])
+            if across:
+                stack[-1].came.add(event.other)
+                above.went.add(event.file)
+        elif stack:
+            visit = stack.pop()
+            if across:
+                visit.went.add(event.other)
+                (stack[-1] if stack else Visit(event.other)).came.add(event.file)
+    return {v.file for v in visits if any(a != b for a in v.came for b in v.went)}
 
 
 def _is(event: Event, kind: str, hook: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 import torch
 from torch import Tensor
 
-from .fields import Joined
+from .fields import Joined, cut, join, still_sound
 from .record import Payload, Record, Tree
 
 
@@ -83,7 +83,7 @@ class Block(Sequence[Reply]):
         """These replies as a block; None if an upload may break its declaration, or cannot be joined."""
         if len(replies) < 2 or any(type(reply.up) is not kind for reply in replies):
             return None
-        joined = kind.join([reply.up for reply in replies], sizes)
+        joined = join(kind.specs(), [reply.up for reply in replies], sizes)
         if joined is None:
             return None
         clients, n, _, states, works = zip(*replies)
@@ -91,7 +91,7 @@ class Block(Sequence[Reply]):
 
     def sound(self, sizes: Mapping[str, int]) -> bool:
         """Whether all uploads keep to their declaration and are finite."""
-        return self.kind.sound(self.joined, sizes)
+        return still_sound(self.kind.specs(), self.joined, sizes)
 
     def payload(self) -> Payload:
         """What all uploads carry together. (Joined records have no trees, so no buffers.)"""
@@ -104,7 +104,7 @@ class Block(Sequence[Reply]):
         return Block(self.kind, self.clients, self.n, self.joined)
 
     def _cut(self) -> list[Reply]:
-        ups = self.kind.cut(self.joined)
+        ups = [self.kind(**fields) for fields in cut(self.kind.specs(), self.joined)]
         states = self.states or itertools.repeat(ClientState())
         works = self.works or itertools.repeat(Work())
         return list(map(Reply, self.clients, self.n, ups, states, works))
@@ -153,6 +153,11 @@ class Replies:
             raise RuntimeError("replies can be read once: keep what you need")
         self._used = True
         return self._blocks
+
+    def drain(self) -> None:
+        """Let come what was not read."""
+        for _ in self._blocks:
+            pass
 
     def all(self) -> list[Reply]:
         """Sorted by client."""

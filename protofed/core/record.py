@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, dataclass_transform
 
 from torch import Tensor
 
 from .errors import MessageError
-from .fields import Joined, Spec, check_tensor, check_tree, cut, join, parse, still_sound
+from .fields import Spec, check_tensor, check_tree, parse
 
 Tree: TypeAlias = dict[str, Tensor]
 BYTES_PER_FLOAT = 4  # papers count float32, whatever dtype the simulation computes in
@@ -118,21 +118,6 @@ class Record:
                 check_tree(value, spec.name, who)
             else:
                 check_tensor(value, spec, bound, who)
-
-    @classmethod
-    def join(cls, records: Sequence[Self], sizes: Mapping[str, int]) -> Joined | None:
-        """Many records as one, if all would pass `check`; None if one may not."""
-        return join(cls.specs(), records, sizes)
-
-    @classmethod
-    def cut(cls, joined: Joined) -> list[Self]:
-        """Inverse of `join`."""
-        return [cls(**fields) for fields in cut(cls.specs(), joined)]
-
-    @classmethod
-    def sound(cls, joined: Joined, sizes: Mapping[str, int]) -> bool:
-        """Whether joined records keep to the declaration and are finite."""
-        return still_sound(cls.specs(), joined, sizes)
 
     def map(self, change: typing.Callable[[Tensor], Tensor]) -> Self:
         """The same record with every tensor changed (say, moved to a device)."""

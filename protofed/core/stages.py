@@ -6,14 +6,13 @@ watches, a stage costs a fraction of a microsecond.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from typing import ParamSpec, TypeAlias, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
-T = TypeVar("T")
 Watch: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
 STAGES = {
@@ -36,18 +35,6 @@ _watch: Watch | None = None
 def stage(name: str) -> AbstractContextManager[None]:
     """What runs inside belongs to this stage."""
     return _UNWATCHED if _watch is None else _watch(name)
-
-
-def staged(name: str, items: Iterable[T]) -> Iterator[T]:
-    """The same items; making each belongs to this stage, what is done with it does not."""
-    iterator = iter(items)
-    while True:
-        with stage(name):
-            try:
-                item = next(iterator)
-            except StopIteration:
-                return
-        yield item
 
 
 def is_stage(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

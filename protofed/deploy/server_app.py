@@ -18,10 +18,10 @@ from .. import experiment as experiments
 from ..config import Config, read_recipe, resolve
 from ..core.data import LocalData
 from ..core.errors import ProtofedError
+from ..engines.checks import SAMPLES
 from ..engines.federation import Federation
 from ..engines.store import Store
 from ..flower.engine import Flower
-from ..flower.expected import SAMPLES
 from ..flower.link import GridLink
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_atomic, write_json

@@ -10,6 +10,7 @@ is named.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -18,11 +19,15 @@ from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg
 from ..core.answer import Block, Reply
+from ..core.client import begin, finish
+from ..core.data import LocalData
 from ..core.errors import MessageError
 from ..core.record import Record, Tree
 from ..core.task import ClientTurn, Task
 
+SAMPLES = 2  # of a reference upload
 CLASS_FIELD, COUNT_FIELD = "cls", "n"
+log = logging.getLogger("protofed")
 DIVERGED = "; training diverged (lower lr), or BatchNorm's statistics have seen too few steps"
 
 
@@ -37,9 +42,13 @@ class Checks:
     def together(self, block: Block, sound: bool) -> bool:
         """Whether all uploads of a block pass; `sound` if the declaration was checked already. False: look
         at each."""
-        if self.more is not None or type(self.task.algorithm).check_upload is not Algorithm.check_upload:
+        if self.more is not None or self._method_asks:
             return False
         return sound or block.sound(self.task.sizes)
+
+    @property
+    def _method_asks(self) -> bool:
+        return type(self.task.algorithm).check_upload is not Algorithm.check_upload
 
     def problem(self, reply: Reply, leg: Leg, round: int) -> str | None:
         """Why an upload is refused, with the client's name."""
@@ -51,11 +60,40 @@ class Checks:
             reply.up.check(self.task.sizes, who)
             if self.more is not None:
                 self.more(turn, reply, who)
-            self.task.algorithm.check_upload(reply.up, turn)
+            if self._method_asks:
+                self.task.algorithm.check_upload(reply.up, turn)
         except MessageError as error:
             text = str(error) if str(error).startswith(who) else f"{who}: {error}"
             return text + (DIVERGED if "not finite" in text else "")
         return None
+
+
+class Reference:
+    """What uploads must look like, by group and leg: the method's own `upload`, carried out once at the
+    server, untrained, on two samples. Its values mean nothing, its names and dtypes are every client's."""
+
+    def __init__(self, sample: Callable[[int], LocalData]):
+        self._sample = sample
+        self._known: dict[tuple[int, str], Tree | None] = {}
+
+    def learn(self, turn: ClientTurn, leg: Leg, down: Record) -> None:
+        """See to it that the upload of this turn's group and leg is known."""
+        key = (turn.group, turn.leg)
+        if key not in self._known:
+            self._known[key] = self._carry_out(turn, leg, down)
+
+    def known(self, turn: ClientTurn) -> Tree | None:
+        """The arrays of a reference upload; None where the method cannot be carried out so."""
+        return self._known.get((turn.group, turn.leg))
+
+    def _carry_out(self, turn: ClientTurn, leg: Leg, down: Record) -> Tree | None:
+        try:
+            session = begin(turn, leg, None, self._sample(turn.client), down)
+            return dict(finish(session, turn.task.live(turn.group)).up.arrays())
+        except Exception as error:  # of a method's own code: uploads then are checked for less
+            name = turn.task.algorithm.name
+            log.warning("%s: names and dtypes of uploads are not checked: %r", name, error)
+            return None
 
 
 @dataclass(frozen=True)
@@ -70,7 +108,7 @@ class Outside:
     norms     no array longer than the limit
     """
 
-    reference: Callable[[ClientTurn], Tree | None]  # arrays that a client's upload is held against
+    reference: Reference
     max_norm: float
     samples: Callable[[int], int]  # with which each client joined
     counted: bool = False  # a client's counts are of its samples; with dense labels they are of pixels
@@ -80,7 +118,7 @@ class Outside:
         joined, arrays = self.samples(turn.client), reply.up.arrays()
         if reply.n != joined:
             raise MessageError(f"{who}: says it has {reply.n} training samples; it joined with {joined}")
-        reference = self.reference(turn)
+        reference = self.reference.known(turn)
         if reference is not None:
             _check_names(arrays, reference, who)
             _check_dtypes(arrays, reference, who)

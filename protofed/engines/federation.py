@@ -5,7 +5,6 @@ draw participants → per leg: broadcast → clients → check → commit → ag
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
@@ -13,10 +12,10 @@ from typing import Any, TypeVar
 import torch
 
 from ..core.algorithm import Leg
-from ..core.answer import Answer, Replies, Score
+from ..core.answer import Score
 from ..core.data import ClientData
 from ..core.record import Payload, Record
-from ..core.stages import is_stage, stage, staged
+from ..core.stages import is_stage, stage
 from ..core.task import ClientTurn, Task, Turn
 from .base import Engine, Job
 from .inbox import Inbox, Tally
@@ -98,25 +97,19 @@ class Federation:
 
     def _leg(self, leg: Leg, drawn: list[Drawn], tally: Tally) -> list[Drawn]:
         """One exchange. Returns the clients that answered: who misses a leg misses the rest."""
-        engine = self.engine
-        inbox = Inbox(self.task, leg, self.round, engine.store, tally, self.on_failure, engine.checks)
-        blocks = inbox.read(self._answers(leg, drawn, tally), engine.together)
-        first = next(blocks, None)
-        if first is not None:  # nobody answered: the state stays
+        inbox = Inbox(self.engine, leg, self.round, tally, self.on_failure)
+        replies = inbox.replies(self._jobs(leg, drawn, tally))
+        if replies is not None:  # nobody answered: the state stays
             with stage("server"), torch.no_grad():
                 turn = Turn(self.task, self.round, leg.name)
-                self.state = self.task.algorithm.aggregate(
-                    self.state, Replies.of_blocks(itertools.chain([first], blocks)), turn
-                )
-                for _ in blocks:  # a method that reads no replies still wants its clients to train
-                    pass
+                self.state = self.task.algorithm.aggregate(self.state, replies, turn)
+                replies.drain()  # a method that reads no replies still wants its clients to train
         return [one for one in drawn if one.client in inbox.answered]
 
-    def _answers(self, leg: Leg, drawn: list[Drawn], tally: Tally) -> Iterator[Answer]:
-        """Jobs are made some at a time, so that downloads do not pile up."""
+    def _jobs(self, leg: Leg, drawn: list[Drawn], tally: Tally) -> Iterator[list[Job]]:
+        """Some at a time, so that downloads do not pile up."""
         for some in _windows(drawn, self.engine.window):
-            # Replies are pulled while the server aggregates: what clients do then is not the server's time.
-            yield from staged("engine", self.engine.run([self._job(leg, one, tally) for one in some]))
+            yield [self._job(leg, one, tally) for one in some]
 
     def _job(self, leg: Leg, one: Drawn, tally: Tally) -> Job:
         task = self.task

@@ -6,18 +6,17 @@ of them. Worker processes join uploads on their side.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..core.algorithm import Leg
-from ..core.answer import Answer, Block, Failure, Reply, Work
+from ..core.answer import Answer, Block, Failure, Replies, Reply, Work
 from ..core.errors import MessageError
 from ..core.record import Payload, Record
-from ..core.stages import is_stage
-from ..core.task import Task
-from .checks import Checks
-from .store import Store
+from ..core.stages import stage
+from .base import Engine, Job
 
 TOGETHER = 64  # uploads checked together at most
 TOGETHER_BYTES = 3 * 512 * 1024  # and no more than about this: beyond, joined rows fall out of the caches
@@ -52,36 +51,51 @@ class Tally:
 class Inbox:
     """Takes the answers of one leg. A client's new state counts only with an accepted upload."""
 
-    task: Task
+    engine: Engine
     leg: Leg
     round: int
-    store: Store
     tally: Tally
     on_failure: str
-    checks: Checks | None  # None: the engine made them
     answered: set[int] = field(default_factory=set)
 
-    def read(self, answers: Iterable[Answer], together: bool) -> Iterator[Sequence[Reply]]:
+    def replies(self, jobs: Iterable[Sequence[Job]]) -> Replies | None:
+        """The accepted replies to these jobs, which are handed over some at a time; None: nobody answered."""
+        blocks = self.read(self._answers(jobs))
+        first = next(blocks, None)
+        return None if first is None else Replies.of_blocks(itertools.chain([first], blocks))
+
+    def _answers(self, jobs: Iterable[Sequence[Job]]) -> Iterator[Answer]:
+        for some in jobs:
+            answers = iter(self.engine.run(some))
+            while True:
+                # Replies are pulled while the server aggregates: what clients do then is not its time.
+                with stage("engine"):
+                    answer = next(answers, None)
+                if answer is None:
+                    break
+                yield answer
+
+    def read(self, answers: Iterable[Answer]) -> Iterator[Sequence[Reply]]:
         """Accepted replies: in blocks if answers come together, else each as soon as it is there."""
-        for some in _gathered(answers, TOGETHER if together else 1):
-            accepted = self._block(some) if isinstance(some, Block) else self._list(some)
+        for some in _gathered(answers, TOGETHER if self.engine.together else 1):
+            with stage("checks"):
+                accepted = self._block(some) if isinstance(some, Block) else self._list(some)
             if accepted:
                 yield accepted
 
-    @is_stage("checks")
     def _list(self, answers: list[Reply | Failure]) -> Sequence[Reply]:
         replies = [answer for answer in answers if isinstance(answer, Reply)]
-        block = Block.join(self.leg.up, replies, self.task.sizes) if len(replies) == len(answers) else None
+        whole = len(replies) == len(answers)
+        block = Block.join(self.leg.up, replies, self.engine.task.sizes) if whole else None
         return self._each(answers) if block is None else self._block(block, joined_here=True)
 
-    @is_stage("checks")
     def _block(self, block: Block, joined_here: bool = False) -> Sequence[Reply]:
         """What was joined here is sound; what was joined elsewhere may have been spoilt since."""
-        if self.checks is not None and not self.checks.together(block, joined_here):
+        if self.engine.checks is not None and not self.engine.checks.together(block, joined_here):
             return self._each(list(block))
         self.answered.update(block.clients)
         for client, state in zip(block.clients, block.states):
-            self.store.put(client, state)
+            self.engine.store.put(client, state)
         self.tally.count(block.works)
         self.tally.up = self.tally.up + block.payload()
         return block.for_method()
@@ -99,16 +113,20 @@ class Inbox:
         return accepted
 
     def _refused(self, reply: Reply) -> Failure | None:
-        reason = self.checks.problem(reply, self.leg, self.round) if self.checks else None
+        reason = self.engine.checks.problem(reply, self.leg, self.round) if self.engine.checks else None
         return None if reason is None else Failure(reply.client, reason)
 
     def _accept(self, reply: Reply) -> Reply:
         client, n, up, state, work = reply
         self.answered.add(client)
-        self.store.put(client, state)
+        self.engine.store.put(client, state)
         self.tally.count([work])
-        self.tally.up = self.tally.up + up.payload(self.task.names(self.task.group_of(client)).buffers)
+        self.tally.up = self.tally.up + up.payload(self._buffers(client))
         return Reply(client, n, up)
+
+    def _buffers(self, client: int) -> frozenset[str]:
+        task = self.engine.task
+        return task.names(task.group_of(client)).buffers
 
 
 def _gathered(answers: Iterable[Answer], most: int) -> Iterator[Block | list[Reply | Failure]]:

@@ -6,15 +6,13 @@ import shutil
 import tempfile
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-
-import safetensors.torch
-from torch import Tensor
 
 from ..core.answer import ClientState
 from ..core.errors import RunError
 from ..core.record import Tree
+from ..core.tensor_file import of_bytes, to_bytes
 
 LIMIT_BYTES = 4 * 1024**3
 
@@ -78,7 +76,7 @@ class Store:
         kept = {f"kept/{name}": tensor for name, tensor in state.kept.items()}
         mem = {f"mem/{name}": tensor for name, tensor in state.mem.items()}
         try:
-            self._path(client).write_bytes(safetensors.torch.save(for_file({**kept, **mem})))
+            self._path(client).write_bytes(to_bytes({**kept, **mem}))
         except OSError as error:
             raise RunError(
                 f"cannot keep the state of client {client} on disk: {error.strerror or error}; "
@@ -87,7 +85,7 @@ class Store:
         self._on_disk.add(client)
 
     def _read(self, client: int) -> ClientState:
-        arrays = safetensors.torch.load(self._path(client).read_bytes())
+        arrays = of_bytes(self._path(client).read_bytes())
         return ClientState(_under("kept/", arrays), _under("mem/", arrays))
 
 
@@ -97,15 +95,3 @@ def _under(prefix: str, arrays: Tree) -> Tree:
 
 def _nbytes(state: ClientState) -> int:
     return sum(t.nbytes for t in state.kept.values()) + sum(t.nbytes for t in state.mem.values())
-
-
-def for_file(arrays: Mapping[str, Tensor]) -> Tree:
-    """Contiguous on the CPU, no two in the same memory: as safetensors takes them."""
-    found: Tree = {}
-    taken: set[int] = set()
-    for name, tensor in arrays.items():
-        plain = tensor.detach().contiguous().cpu()
-        memory = plain.untyped_storage().data_ptr()
-        found[name] = plain.clone() if memory in taken and plain.numel() else plain
-        taken.add(memory)
-    return found

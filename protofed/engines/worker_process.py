@@ -1,23 +1,104 @@
-"""What runs in a worker process: it waits for jobs, carries them out on an engine of its own, and answers."""
+"""A worker process: what it is told and answers, and what it does with that on an engine of its own.
+
+Messages go through a local pipe between a parent and its own child, so Python's pickle is safe here; tensors
+go as NumPy arrays, by value, each once. The task is not sent: every process has it. (Between machines nothing
+is pickled: see protofed/flower.)
+"""
 
 from __future__ import annotations
 
 import ctypes
+import io
 import os
+import pickle
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from multiprocessing import connection
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from ..core.answer import Block, Reply
+from ..core.answer import Answer, Block, ClientState, Reply, Score
 from ..core.data import ClientData
 from ..core.task import Task
-from . import wire
+from .base import Job
 from .sequential import Sequential
 from .store import LIMIT_BYTES, Store
+
+TASK = "task"
+
+
+@dataclass(frozen=True)
+class TrainOrder:
+    """To a worker: train these clients. It has the states of those in `held`; others come with the order, or
+    the client has none."""
+
+    jobs: Sequence[Job]
+    states: dict[int, ClientState] = field(default_factory=dict)
+    held: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class TestOrder(TrainOrder):
+    """To a worker: test these clients."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """From a worker: answers in the order of the jobs, or all of them as one block."""
+
+    answers: Sequence[Answer]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """From a worker: scores in the order of the jobs."""
+
+    scores: Sequence[Score]
+
+
+@dataclass(frozen=True)
+class Raised:
+    """From a worker: an exception that no client is to blame for."""
+
+    kind: str
+    message: str
+    trace: str
+
+
+def pack(message: Any) -> memoryview:
+    """A message as bytes."""
+    buffer = io.BytesIO()
+    _Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(message)
+    return buffer.getbuffer()
+
+
+def unpack(data: bytes, task: Task) -> Any:
+    """Inverse of `pack`; `task` is the receiver's own."""
+    return _Unpickler(io.BytesIO(data), task).load()
+
+
+class _Pickler(pickle.Pickler):
+    def persistent_id(self, value: Any) -> str | None:
+        return TASK if isinstance(value, Task) else None
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return torch.from_numpy, (value.detach().cpu().contiguous().numpy(),)
+        return NotImplemented
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, task: Task):
+        super().__init__(file)
+        self.task = task
+
+    def persistent_load(self, name: str) -> Task:
+        return self.task
 
 
 def work(
@@ -39,19 +120,19 @@ def work(
     engine = inner(task, data, store)
     while True:
         try:
-            order = wire.unpack(pipe.recv_bytes(), task)
+            order = unpack(pipe.recv_bytes(), task)
         except (EOFError, OSError):
             return
         try:
-            pipe.send_bytes(wire.pack(carry_out(engine, order)))
+            pipe.send_bytes(pack(carry_out(engine, order)))
         except BrokenPipeError:
             return
         except Exception as error:
-            report = wire.Raised(type(error).__name__, str(error), traceback.format_exc())
-            pipe.send_bytes(wire.pack(report))
+            report = Raised(type(error).__name__, str(error), traceback.format_exc())
+            pipe.send_bytes(pack(report))
 
 
-def carry_out(engine: Sequential, order: wire.TrainOrder) -> wire.Trained | wire.Tested:
+def carry_out(engine: Sequential, order: TrainOrder) -> Trained | Scored:
     """Do what an order says. Uploads of a cohort go back joined: fewer arrays to write and to check."""
     store = engine.store
     for client, state in order.states.items():
@@ -59,16 +140,16 @@ def carry_out(engine: Sequential, order: wire.TrainOrder) -> wire.Trained | wire
     for job in order.jobs:
         if job.client not in order.held:
             store.drop(job.client)
-    if isinstance(order, wire.TestOrder):
-        return wire.Tested(list(engine.evaluate(order.jobs)))
+    if isinstance(order, TestOrder):
+        return Scored(list(engine.evaluate(order.jobs)))
     answers = list(engine.run(order.jobs))
     replies = [answer for answer in answers if isinstance(answer, Reply)]
     for reply in replies:
         store.put(reply.client, reply.state)
     if len(replies) == len(answers):
         block = Block.join(order.jobs[0].leg.up, replies, engine.task.sizes)
-        return wire.Trained(answers if block is None else [block])
-    return wire.Trained(answers)
+        return Trained(answers if block is None else [block])
+    return Trained(answers)
 
 
 def _die_with(parent: int) -> None:

@@ -29,15 +29,14 @@ from ..core.answer import Answer, Block, ClientState, Failure, Reply, Score
 from ..core.data import ClientData
 from ..core.errors import EngineError, ProtofedError
 from ..core.task import Task
-from . import wire
 from .base import Engine, Job
 from .cohort import LARGEST, Cohort
 from .sequential import Sequential
 from .store import Store
-from .worker_process import work
+from .worker_process import Raised, Scored, TestOrder, Trained, TrainOrder, pack, unpack, work
 
 TRIES = 3  # how often a share may kill its worker
-Kind = type[wire.TrainOrder]
+Kind = type[TrainOrder]
 log = logging.getLogger("protofed")
 
 
@@ -91,11 +90,11 @@ class Workers(Engine):
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Answer]:
         """Replies, failures and blocks of them."""
-        return self._do(wire.TrainOrder, jobs)
+        return self._do(TrainOrder, jobs)
 
     def evaluate(self, jobs: Sequence[Job]) -> Iterator[Score]:
         """A score for each job."""
-        for answer in self._do(wire.TestOrder, jobs):
+        for answer in self._do(TestOrder, jobs):
             if isinstance(answer, Failure):
                 raise EngineError(f"test of {answer.reason}")
             yield answer
@@ -125,7 +124,7 @@ class Workers(Engine):
         loads = [0.0] * self.count
         weighed = sorted(((self._weight(job), job) for job in jobs), key=lambda w: -w[0])
         for weight, job in weighed:
-            home = self._home(job) if kind is wire.TestOrder else None
+            home = self._home(job) if kind is TestOrder else None
             least = loads.index(min(loads)) if home is None else home
             loads[least] += weight
             bins[least].append((weight, job))
@@ -139,9 +138,9 @@ class Workers(Engine):
         return next((w.number for w in self._workers if w.held.get(job.client) is state), None)
 
     def _shares(self, kind: Kind, members: list[tuple[float, Job]]) -> list[Share]:
-        if kind is wire.TrainOrder and not self.cohort:
+        if kind is TrainOrder and not self.cohort:
             return [Share([job], weight) for weight, job in members]
-        size = LARGEST if kind is wire.TrainOrder else 64
+        size = LARGEST if kind is TrainOrder else 64
         groups: dict[int, list[tuple[float, Job]]] = {}
         for weight, job in members:
             groups.setdefault(job.turn.group, []).append((weight, job))
@@ -194,7 +193,7 @@ class Workers(Engine):
                 worker.held.pop(job.client, None)
         held = frozenset(job.client for job in jobs if job.client in worker.held)
         with contextlib.suppress(OSError):  # it died: noticed when its answer is awaited
-            worker.pipe.send_bytes(wire.pack(kind(jobs, states, held)))
+            worker.pipe.send_bytes(pack(kind(jobs, states, held)))
 
     def _collect(self) -> dict[int, Any]:
         """Wait for at least one worker, and take what there is."""
@@ -203,17 +202,17 @@ class Workers(Engine):
         for pipe in connection.wait(list(busy)):
             worker = busy[pipe]  # type: ignore[index]
             try:
-                message = wire.unpack(worker.pipe.recv_bytes(), self.task)
+                message = unpack(worker.pipe.recv_bytes(), self.task)
             except (EOFError, OSError):
                 answers |= self._replace(worker)
                 continue
             worker.doing = None
             match message:
-                case wire.Raised():
+                case Raised():
                     _raise(message)
-                case wire.Tested():
+                case Scored():
                     answers |= {score.client: score for score in message.scores}
-                case wire.Trained():
+                case Trained():
                     for answer in message.answers:
                         answers |= _noted(worker, answer)
         return answers
@@ -271,7 +270,7 @@ def _noted(worker: Worker, answer: Answer) -> dict[int, Answer]:
     return {answer.client: answer}
 
 
-def _raise(report: wire.Raised) -> NoReturn:
+def _raise(report: Raised) -> NoReturn:
     cls = getattr(errors, report.kind, None)
     if isinstance(cls, type) and issubclass(cls, ProtofedError):
         raise cls(report.message)

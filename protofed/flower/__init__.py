@@ -1,10 +1,8 @@
 """Methods over Flower (extra `protofed[flower]`): the same method files, the same numbers.
 
-packing.py      named tensors ↔ one buffer of bytes, with fp16 and int8
 packet.py       one message: meta data and tensors
 messages.py     jobs, replies and scores ↔ packets
-codec.py        packets ↔ Flower's records
-expected.py     what an upload must look like, from the method itself
+codec.py        packets ↔ Flower's records, with fp16 and int8
 vault.py        a client's state on its own disk, committed round by round
 respond.py      a client's answer to one packet
 engine.py       the engine: jobs → exchange → replies, with a quorum

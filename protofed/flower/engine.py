@@ -23,10 +23,9 @@ from ..core.errors import EngineError, MessageError
 from ..core.record import Tree
 from ..core.task import Task
 from ..engines.base import Engine, Job
-from ..engines.checks import Checks, Outside
+from ..engines.checks import SAMPLES, Checks, Outside, Reference
 from ..engines.store import Store
 from ..engines.transport import Transport
-from .expected import SAMPLES, Expected
 from .messages import read_reply, read_score, tag_of, write_job
 from .packet import Exchanged, Link, Meta, Packet
 from .vault import Tag, Vault
@@ -63,8 +62,8 @@ class Flower(Engine):
         self.session = session
         self.shared_disk = shared_disk  # None in a deployment
         self._watch = watch or (lambda event: None)
-        self._expected = Expected(sample or self._own_samples)
-        more = Outside(self._expected.known, transport.max_norm, data.size, counts_samples)
+        self._reference = Reference(sample or self._own_samples)
+        more = Outside(self._reference, transport.max_norm, data.size, counts_samples)
         self._own_checks, self.checks = Checks(task, more), None
         self._wire = {"up": 0, "down": 0}
         self._accepted: dict[int, Tag] = {}  # in a deployment: where each client stands
@@ -198,7 +197,7 @@ class Flower(Engine):
 
     def _read(self, job: Job, packet: Packet) -> Reply:
         """The reply that a packet brings, if its upload passes all checks."""
-        self._expected.learn(job)
+        self._reference.learn(job.turn, job.leg, job.down)
         reply = read_reply(job, packet)
         problem = self._own_checks.problem(reply, job.leg, job.turn.round)
         if problem is not None:

@@ -18,15 +18,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import safetensors
-import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
 from ..core.answer import ClientState
 from ..core.errors import MessageError, RunError
 from ..core.record import Tree
-from ..engines.store import for_file
+from ..core.tensor_file import of_bytes, to_bytes
 from ..ops.trees import put, under
 from ..runs.files import read_json, write_atomic, write_json
 from .packet import Meta
@@ -156,11 +154,11 @@ class Vault:
 
     def _write(self, name: str, arrays: Mapping[str, Tensor]) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        write_atomic(self.path / name, safetensors.torch.save(for_file(arrays)))
+        write_atomic(self.path / name, to_bytes(arrays))
 
     def _load(self, name: str) -> Tree:
         try:
-            return dict(safetensors.torch.load((self.path / name).read_bytes()))
+            return of_bytes((self.path / name).read_bytes())
         except (OSError, SafetensorError) as error:
             raise RunError(f"{self.path / name} cannot be read: {error}") from error
 
@@ -180,5 +178,5 @@ def digest(arrays: Mapping[str, Tensor]) -> str:
     for name in sorted(arrays):
         tensor = arrays[name].detach().cpu().contiguous()
         total.update(f"{name} {tensor.dtype} {list(tensor.shape)} ".encode())
-        total.update(safetensors.torch.save({"x": tensor}))
+        total.update(to_bytes({"x": tensor}))
     return total.hexdigest()

@@ -15,13 +15,13 @@ import hashlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import safetensors.torch
 from safetensors import SafetensorError
 
 from ..core.answer import ClientState
 from ..core.errors import MessageError, RunError
 from ..core.record import Record, Tree
-from ..engines.store import Store, for_file
+from ..core.tensor_file import of_bytes, to_bytes
+from ..engines.store import Store
 from ..ops.trees import put, under
 from .files import read_json, write_atomic, write_json
 
@@ -126,7 +126,7 @@ class Checkpoints:
         return Loaded(round, state, dict(manifest.get("engine", {})))
 
     def _write(self, name: str, arrays: Tree) -> None:
-        data = safetensors.torch.save(for_file(arrays))
+        data = to_bytes(arrays)
         write_atomic(self.directory / name, data)
         self._files[name] = {"bytes": len(data), "blake2b": _digest(data)}
 
@@ -139,7 +139,7 @@ class Checkpoints:
         if len(data) != files[name]["bytes"] or _digest(data) != files[name]["blake2b"]:
             raise RunError(f"{path} is damaged ({len(data)} bytes, {files[name]['bytes']} expected)")
         try:
-            return dict(safetensors.torch.load(data))
+            return of_bytes(data)
         except SafetensorError as error:
             raise RunError(f"{path} is damaged: {error}") from error
 

@@ -14,6 +14,7 @@ from protofed.core.record import Nothing
 from protofed.core.task import Group, Task
 from protofed.engines.checks import Checks
 from protofed.engines.inbox import Inbox, Tally
+from protofed.engines.sequential import Sequential
 from protofed.engines.store import Store
 
 D = 3
@@ -35,19 +36,21 @@ def block(*replies: Reply) -> Block:
     return made
 
 
-def inbox(on_failure: str = "drop") -> Inbox:
-    return Inbox(TASK, FedProto().legs[0], 1, Store(), Tally(), on_failure, Checks(TASK))
+def inbox(on_failure: str = "drop", together: bool = True) -> Inbox:
+    engine = Sequential(TASK, None, Store())
+    engine.together = together
+    return Inbox(engine, FedProto().legs[0], 1, Tally(), on_failure)
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=8))
+@given(st.lists(st.integers(1, 4), min_size=2, max_size=8))
 def test_joined_records_are_cut_into_the_same_records(rows: list[int]) -> None:
-    ups = [upload(n, float(i)) for i, n in enumerate(rows)]
-    joined = Protos.join(ups, TASK.sizes)
-    assert joined is not None
-    assert Protos.sound(joined, TASK.sizes)
-    for before, after in zip(ups, Protos.cut(joined), strict=True):
-        assert all(torch.equal(t, after.arrays()[name]) for name, t in before.arrays().items())
+    replies = [answer(i, upload(n, float(i))) for i, n in enumerate(rows)]
+    made = block(*replies)
+    assert made.sound(TASK.sizes)
+    for before, after in zip(replies, made, strict=True):
+        assert before.client == after.client
+        assert all(torch.equal(t, after.up.arrays()[name]) for name, t in before.up.arrays().items())
 
 
 COUNT = torch.ones(2, dtype=torch.int64)
@@ -63,26 +66,26 @@ BAD = {
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("reason", BAD)
 def test_the_guilty_client_is_named_and_the_others_count(reason: str, together: bool) -> None:
-    box = inbox()
+    box = inbox(together=together)
     answers = [answer(0, upload(2)), answer(1, BAD[reason]), answer(2, upload(3))]
-    accepted = [reply.client for some in box.read(answers, together) for reply in some]
+    accepted = [reply.client for some in box.read(answers) for reply in some]
     assert accepted == [0, 2]
     (failure,) = box.tally.failures
     assert failure.client == 1
     assert reason in failure.reason
     assert "upload of client 1" in failure.reason
-    assert sorted(box.store) == [0, 2]
+    assert sorted(box.engine.store) == [0, 2]
     assert box.answered == {0, 2}
 
 
 def test_a_bad_upload_stops_the_round_where_asked() -> None:
     with pytest.raises(MessageError, match="upload of client 1"):
-        list(inbox("stop").read([answer(0, upload(2)), answer(1, BAD["not finite"])], together=True))
+        list(inbox("stop").read([answer(0, upload(2)), answer(1, BAD["not finite"])]))
 
 
 def test_a_failure_among_answers_is_noted() -> None:
     box = inbox()
-    list(box.read([answer(0, upload(2)), Failure(4, "gone")], together=True))
+    list(box.read([answer(0, upload(2)), Failure(4, "gone")]))
     assert box.tally.failures == [Failure(4, "gone")]
     assert box.answered == {0}
 
@@ -90,21 +93,21 @@ def test_a_failure_among_answers_is_noted() -> None:
 @pytest.mark.parametrize("how", ["alone", "together", "block"])
 def test_counts_do_not_depend_on_the_way(how: str) -> None:
     """Clients 1, 2, 3 send 1, 2, 3 rows: 6 · 3 floats and 6 · 2 int64; losses 1, 2, 3 on the mean 2."""
-    box = inbox()
+    box = inbox(together=how != "alone")
     replies = [answer(c, upload(c)) for c in (1, 2, 3)]
     answers = [block(*replies)] if how == "block" else replies
-    list(box.read(answers, together=how != "alone"))
+    list(box.read(answers))
     assert box.tally.up == (18, 96)
     assert box.tally.loss == 2.0
     assert box.tally.samples == 30
-    assert sorted(box.store) == [1, 2, 3]
+    assert sorted(box.engine.store) == [1, 2, 3]
 
 
 def test_a_block_that_was_spoilt_names_the_client() -> None:
     made = block(answer(1, upload(2)), answer(2, upload(2)))
     made.joined.fields["mean"][3] = torch.inf  # second row of client 2
     box = inbox()
-    accepted = [reply.client for some in box.read([made], together=True) for reply in some]
+    accepted = [reply.client for some in box.read([made]) for reply in some]
     assert accepted == [1]
     assert "upload of client 2" in box.tally.failures[0].reason
 
@@ -112,7 +115,7 @@ def test_a_block_that_was_spoilt_names_the_client() -> None:
 def test_single_replies_of_a_block_are_made_only_when_read(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     made = block(answer(1, upload(2, 7.0)), answer(2, upload(1, 8.0)))
-    monkeypatch.setattr(Protos, "cut", lambda joined: asked.append(True) or [])
+    monkeypatch.setattr(Block, "_cut", lambda block: asked.append(True) or [])
     (same,) = blocks(Replies.of_blocks(iter([made])))
     assert cat(same, "mean")[0][:, 0].tolist() == [7.0, 7.0, 8.0]
     assert len(same) == 2
@@ -122,7 +125,7 @@ def test_single_replies_of_a_block_are_made_only_when_read(monkeypatch: pytest.M
 def test_replies_of_a_block_hold_their_own_rows() -> None:
     box = inbox()
     answers = [block(answer(1, upload(2, 7.0)), answer(2, upload(1, 8.0))), answer(3, upload(1, 9.0))]
-    replies = Replies.of_blocks(box.read(answers, together=True)).all()
+    replies = Replies.of_blocks(box.read(answers)).all()
     assert [(r.client, r.up.mean[:, 0].tolist()) for r in replies] == [
         (1, [7.0, 7.0]),
         (2, [8.0]),
@@ -133,9 +136,9 @@ def test_replies_of_a_block_hold_their_own_rows() -> None:
 def test_methods_see_no_private_state() -> None:
     box = inbox()
     answers = [block(answer(1, upload(2)), answer(2, upload(1))), answer(3, upload(1))]
-    replies = Replies.of_blocks(box.read(answers, together=True)).all()
+    replies = Replies.of_blocks(box.read(answers)).all()
     assert [reply.state for reply in replies] == [ClientState()] * 3
-    assert {client: box.store.get(client).mem["who"].tolist() for client in box.store} == {
+    assert {client: box.engine.store.get(client).mem["who"].tolist() for client in box.engine.store} == {
         1: [1],
         2: [2],
         3: [3],
@@ -148,14 +151,14 @@ def test_what_a_deployment_asks_besides_is_asked_of_each() -> None:
             raise MessageError("too many rows")
 
     box = inbox()
-    box.checks = Checks(TASK, more)
-    list(box.read([block(answer(1, upload(2)), answer(2, upload(1)))], together=True))
+    box.engine.checks = Checks(TASK, more)
+    list(box.read([block(answer(1, upload(2)), answer(2, upload(1)))]))
     assert box.answered == {1}
     assert box.tally.failures[0].reason.endswith("upload of client 2: too many rows")
 
 
 def test_an_engine_that_checked_itself_is_believed() -> None:
     box = inbox()
-    box.checks = None
-    list(box.read([answer(1, BAD["not finite"])], together=False))
+    box.engine.checks = None
+    list(box.read([answer(1, BAD["not finite"])]))
     assert box.answered == {1}

@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 from protofed import experiment
 from protofed.config import resolve
+from protofed.core.answer import Block
 from protofed.core.errors import MessageError
 from protofed.core.record import Record
 from protofed.engines import federation
@@ -85,7 +86,7 @@ def test_failed_clients_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
         check(self, sizes, who)
 
     monkeypatch.setattr(Record, "check", refuse)
-    monkeypatch.setattr(Record, "join", classmethod(lambda cls, *given: None))
+    monkeypatch.setattr(Block, "join", classmethod(lambda cls, *given: None))
     record = play("fedavg", on_failure="drop")[1][0]
     assert list(record["failed"]) == [str(first)]
     assert first not in record["participants"]

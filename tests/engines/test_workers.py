@@ -163,7 +163,7 @@ def test_work_is_divided_by_size_and_planned_the_same_every_time():
     federation.round = 1
     from protofed.engines.inbox import Tally
     from protofed.engines.sampling import Drawn
-    from protofed.engines.wire import TrainOrder
+    from protofed.engines.worker_process import TrainOrder
 
     leg = experiment.task.algorithm.legs[0]
     jobs = [federation._job(leg, Drawn(c, 1, False), Tally()) for c in range(6)]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protofed.core.errors import MessageError
-from protofed.flower.packing import DTYPES, pack, unpack
+from protofed.flower.codec import DTYPES, pack, unpack
 
 HEADER = 8  # bytes in front: the length of the header
 

@@ -10,17 +10,16 @@ from protofed.core.answer import Replies, Reply
 from protofed.core.errors import MessageError
 from protofed.core.task import Turn
 from protofed.engines.base import Job
-from protofed.engines.checks import Checks, Outside
+from protofed.engines.checks import Checks, Outside, Reference
 from protofed.engines.store import Store
 from protofed.engines.transport import Transport
 from protofed.flower.engine import Flower
-from protofed.flower.expected import Expected
 from protofed.flower.messages import read_reply, write_reply
 from protofed.flower.packet import Packet
 from protofed.testing import Toy
 
 BAD = 1
-NO_REFERENCE = Expected(lambda client: None)
+NO_REFERENCE = Reference(lambda client: None)
 
 
 def read(job, arrays, expected, counted=False):
@@ -28,7 +27,7 @@ def read(job, arrays, expected, counted=False):
     task = job.turn.task
     meta = {"n": 14, "steps": 1, "samples": 14, "loss": 0.5}
     reply = read_reply(job, Packet(meta, arrays))
-    more = Outside(expected.known, 1e6, lambda client: 14, counted)
+    more = Outside(expected, 1e6, lambda client: 14, counted)
     problem = Checks(task, more).problem(reply, job.leg, job.turn.round)
     if problem is not None:
         raise MessageError(problem)
@@ -83,12 +82,12 @@ def cases():
 @pytest.mark.parametrize("case", list(cases()), ids=lambda c: "-".join([c.method, *c.options]))
 def test_spoilt_uploads_are_refused_or_harmless(case):
     made, found = legs(case)
-    expected = Expected(lambda client: made.data.train(client))
+    expected = Reference(lambda client: made.data.train(client))
     refused = 0
     for jobs, outcomes, state in found:
         job, good = jobs[BAD], outcomes[BAD].up.arrays()
         for one, outcome in zip(jobs, outcomes, strict=True):  # what honest clients send is accepted
-            expected.learn(one)
+            expected.learn(one.turn, one.leg, one.down)
             read(one, write_reply(outcome)[1], expected)
         for name in good:
             for kind, spoil in SPOILS.items():
@@ -156,8 +155,8 @@ def test_the_engine_holds_counts_against_the_samples(tmp_path):
 
 def test_a_method_that_cannot_be_carried_out_blank_is_checked_for_less(caplog):
     jobs, outcomes, _ = legs(Toy("fedproto"))[1][0]
-    expected = Expected(lambda client: 1 / 0)
-    expected.learn(jobs[0])
+    expected = Reference(lambda client: 1 / 0)
+    expected.learn(jobs[0].turn, jobs[0].leg, jobs[0].down)
     assert expected.known(jobs[0].turn) is None
     assert "not checked: ZeroDivisionError" in caplog.text
     read(jobs[0], outcomes[0].up.arrays(), expected)
