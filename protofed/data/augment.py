@@ -1,17 +1,15 @@
 """Random crops, flips and rotations of whole batches, drawn from the generator that is given.
 
 A spec joins parts by "+": `crop4` (4 pixels of padding, then a crop of the old size), `flip`
-(horizontal, half of the images), `rotate30` (uniform in ±30°, nearest pixel). Each image has its own
-draw. Draws and application are apart, so that several clients' batches may be drawn each from its
-own generator and transformed together.
+(horizontal, half of the images), `rotate30` (uniform in ±30°, nearest pixel). Each image has its own draw.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from functools import lru_cache
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -20,14 +18,6 @@ from torch import Tensor
 from ..core.errors import ConfigError
 
 _PART = re.compile(r"(crop|rotate)(\d+)|(flip)")
-
-
-class Recipe(NamedTuple):
-    """A parsed spec."""
-
-    crop: int = 0  # pixels of padding
-    flip: bool = False
-    rotate: int = 0  # degrees
 
 
 class Draws(NamedTuple):
@@ -39,10 +29,48 @@ class Draws(NamedTuple):
     angle: Tensor  # [B] radians
 
 
-@lru_cache(maxsize=64)
-def parse(spec: str) -> Recipe:
+@dataclass(frozen=True, eq=False)
+class Augmentation:
+    """Call it with images [B, channels, H, W] and a generator. Made once for all batches."""
+
+    crop: int = 0  # pixels of padding
+    flip: bool = False
+    rotate: int = 0  # degrees
+    fill: Tensor | float = (
+        0.0  # scalar or [channels]: put where nothing was; for normalised images `Loader.black`
+    )
+
+    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        return self.apply(x, self.draw(len(x), generator))
+
+    def draw(self, size: int, generator: torch.Generator) -> Draws:
+        """Random numbers for `size` images; only the parts that are asked for use the generator."""
+        device = generator.device
+        zero = torch.zeros(size, dtype=torch.long, device=device)
+        offsets = zero.expand(2, size)
+        flip, angle = zero.bool(), zero.float()
+        if self.crop:
+            offsets = torch.randint(0, 2 * self.crop + 1, (2, size), generator=generator, device=device)
+        if self.flip:
+            flip = torch.rand(size, generator=generator, device=device) < 0.5
+        if self.rotate:
+            angle = (torch.rand(size, generator=generator, device=device) * 2 - 1) * math.radians(self.rotate)
+        return Draws(offsets[0], offsets[1], flip, angle)
+
+    def apply(self, x: Tensor, draws: Draws) -> Tensor:
+        """Transform images by these draws."""
+        fill = torch.as_tensor(self.fill, dtype=x.dtype, device=x.device).reshape(-1, 1, 1)
+        draws = Draws(*(t.to(x.device) for t in draws))
+        if self.crop or self.flip:
+            x = _crop_and_flip(x, self.crop, draws, fill)
+        if self.rotate:
+            x = _rotate(x, draws.angle, fill)
+        return x
+
+
+def read_augmentation(spec: str, fill: Tensor | float = 0.0) -> Augmentation:
     """Read "crop4+flip+rotate30"; empty means nothing."""
-    recipe = Recipe()
+    parts: dict[str, Any] = {}
     for part in filter(None, spec.split("+")):
         match = _PART.fullmatch(part)
         if not match:
@@ -50,42 +78,8 @@ def parse(spec: str) -> Recipe:
                 f"augment {spec!r}: unknown part {part!r}; join crop<pixels>, flip, rotate<degrees> by +"
             )
         kind, amount, flip = match.groups()
-        recipe = recipe._replace(**({"flip": True} if flip else {kind: int(amount)}))
-    return recipe
-
-
-def draw(spec: str, size: int, generator: torch.Generator) -> Draws:
-    """Random numbers for `size` images; only the parts of the spec use the generator."""
-    recipe, device = parse(spec), generator.device
-    zero = torch.zeros(size, dtype=torch.long, device=device)
-    offsets = zero.expand(2, size)
-    flip, angle = zero.bool(), zero.float()
-    if recipe.crop:
-        offsets = torch.randint(0, 2 * recipe.crop + 1, (2, size), generator=generator, device=device)
-    if recipe.flip:
-        flip = torch.rand(size, generator=generator, device=device) < 0.5
-    if recipe.rotate:
-        angle = (torch.rand(size, generator=generator, device=device) * 2 - 1) * math.radians(recipe.rotate)
-    return Draws(offsets[0], offsets[1], flip, angle)
-
-
-def apply(x: Tensor, spec: str, draws: Draws, fill: Tensor | float = 0.0) -> Tensor:
-    """Transform images [B, channels, H, W]; `fill` (scalar or [channels]) is put where nothing was."""
-    recipe = parse(spec)
-    fill = torch.as_tensor(fill, dtype=x.dtype, device=x.device).reshape(-1, 1, 1)
-    draws = Draws(*(t.to(x.device) for t in draws))
-    if recipe.crop or recipe.flip:
-        x = _crop_and_flip(x, recipe.crop, draws, fill)
-    if recipe.rotate:
-        x = _rotate(x, draws.angle, fill)
-    return x
-
-
-def augment(x: Tensor, spec: str, generator: torch.Generator, fill: Tensor | float = 0.0) -> Tensor:
-    """Draw and apply in one step. For normalised images pass `Loader.black` as fill."""
-    if not spec:
-        return x
-    return apply(x, spec, draw(spec, len(x), generator), fill)
+        parts |= {"flip": True} if flip else {kind: int(amount)}
+    return Augmentation(**parts, fill=fill)
 
 
 def _crop_and_flip(x: Tensor, pad: int, draws: Draws, fill: Tensor) -> Tensor:

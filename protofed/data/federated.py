@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from ..core.data import LocalData
-from .augment import augment
+from .augment import read_augmentation
 from .client import Loader
 
 CACHE_BYTES = 2 * 1024**3
@@ -23,7 +22,7 @@ class SplitData:
     def __init__(self, loader: Loader, cache_bytes: int = CACHE_BYTES):
         self.loader = loader
         spec = loader.dataset.augment
-        self._augment = partial(_augment, spec, loader) if spec else None
+        self._augment = read_augmentation(spec, loader.black) if spec else None
         self._sizes = loader.split.train.sizes
         self._cache: OrderedDict[tuple[str, int], LocalData] = OrderedDict()
         self._room = cache_bytes
@@ -82,7 +81,3 @@ def channels_last(x: Tensor) -> Tensor:
 
 def _nbytes(data: LocalData) -> int:
     return data.x.nbytes + data.y.nbytes
-
-
-def _augment(spec: str, loader: Loader, x, generator):  # type: ignore[no-untyped-def]
-    return augment(x, spec, generator, loader.black)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from protofed.core.errors import ConfigError
 from protofed.core.rng import torch_generator
-from protofed.data.augment import Draws, apply, augment, draw, parse
+from protofed.data.augment import Draws, read_augmentation
 
 
 def crop_and_flip_slowly(x: Tensor, pad: int, draws: Draws, fill: Tensor) -> Tensor:
@@ -28,18 +29,20 @@ def crop_and_flip_slowly(x: Tensor, pad: int, draws: Draws, fill: Tensor) -> Ten
 def test_batch_crop_equals_one_by_one() -> None:
     x = torch.rand(16, 3, 6, 8, generator=torch_generator(1))
     fill = torch.tensor([-1.0, 0.5, 2.0])
-    draws = draw("crop4+flip", 16, torch_generator(2))
+    augment = read_augmentation("crop4+flip", fill)
+    draws = augment.draw(16, torch_generator(2))
     assert draws.flip.any()
     assert len(draws.dy.unique()) > 2
-    assert torch.equal(apply(x, "crop4+flip", draws, fill), crop_and_flip_slowly(x, 4, draws, fill))
+    assert torch.equal(augment.apply(x, draws), crop_and_flip_slowly(x, 4, draws, fill))
 
 
 def test_only_the_given_generator_is_used() -> None:
     x = torch.rand(8, 1, 5, 5, generator=torch_generator(1))
     before = torch.random.get_rng_state()
-    first = augment(x, "crop2+flip+rotate30", torch_generator("a"))
-    assert torch.equal(first, augment(x, "crop2+flip+rotate30", torch_generator("a")))
-    assert not torch.equal(first, augment(x, "crop2+flip+rotate30", torch_generator("b")))
+    augment = read_augmentation("crop2+flip+rotate30")
+    first = augment(x, torch_generator("a"))
+    assert torch.equal(first, augment(x, torch_generator("a")))
+    assert not torch.equal(first, augment(x, torch_generator("b")))
     assert torch.equal(before, torch.random.get_rng_state())
 
 
@@ -48,7 +51,7 @@ def test_rotation_by_a_right_angle() -> None:
     x = torch.arange(18.0).reshape(2, 1, 3, 3)
     zero = torch.zeros(2, dtype=torch.long)
     draws = Draws(zero, zero, zero.bool(), torch.tensor([math.pi / 2, -math.pi / 2]))
-    turned = apply(x, "rotate90", draws)
+    turned = read_augmentation("rotate90").apply(x, draws)
     assert torch.equal(turned[0], torch.rot90(x[0], 1, (1, 2)))
     assert torch.equal(turned[1], torch.rot90(x[1], -1, (1, 2)))
 
@@ -56,16 +59,24 @@ def test_rotation_by_a_right_angle() -> None:
 def test_rotation_fills_the_corners() -> None:
     zero = torch.zeros(1, dtype=torch.long)
     draws = Draws(zero, zero, zero.bool(), torch.tensor([math.pi / 4]))
-    turned = apply(torch.ones(1, 1, 9, 9), "rotate45", draws, fill=-7.0)
+    turned = read_augmentation("rotate45", fill=-7.0).apply(torch.ones(1, 1, 9, 9), draws)
     assert turned[0, 0, 0, 0] == -7
     assert turned[0, 0, 4, 4] == 1
 
 
 def test_nothing_asked_nothing_done() -> None:
     x = torch.rand(2, 1, 4, 4, generator=torch_generator(1))
-    assert augment(x, "", torch_generator(0)) is x
+    assert read_augmentation("")(x, torch_generator(0)) is x
 
 
 def test_unknown_part_is_named() -> None:
     with pytest.raises(ConfigError, match="unknown part 'blur'"):
-        parse("crop4+blur")
+        read_augmentation("crop4+blur")
+
+
+def test_an_augmentation_travels_with_the_data() -> None:
+    """Flower's simulation pickles what clients are given."""
+    x = torch.rand(4, 1, 5, 5, generator=torch_generator(1))
+    augment = read_augmentation("crop2+flip", torch.tensor([-2.0]))
+    again = pickle.loads(pickle.dumps(augment))
+    assert torch.equal(again(x, torch_generator("a")), augment(x, torch_generator("a")))

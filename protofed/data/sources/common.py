@@ -14,7 +14,7 @@ import numpy as np
 
 from ...core.errors import DataError
 from ...core.options import option
-from ..augment import parse
+from ..augment import read_augmentation
 from ..base import Dataset, Source
 from ..grouped import rank_within
 from ..labels import row_labels
@@ -42,7 +42,7 @@ class ImageSource(Source):
         if self.per_class is not None:
             dataset = cap_classes(dataset, self.per_class)
         augment = {"own": dataset.augment, "none": ""}.get(self.augment, self.augment)
-        parse(augment)  # refuses what it does not know
+        read_augmentation(augment)  # refuses what it does not know
         if augment and dataset.dense:
             raise DataError(
                 f"{dataset.name}: augment={augment} would move images and not their masks; use augment=none"
