@@ -12,8 +12,8 @@ from torch.nn.functional import cross_entropy
 
 from protofed.core.data import batch_rows
 from protofed.core.rng import seeded, torch_generator
-from protofed.data import load, partition
-from protofed.data.client import Loader
+from protofed.data import divide, load
+from protofed.data.loader import Loader
 
 CLIENTS, SEED, PARTITION = 6, 0, "nway:n=3,stdev=1,k=10"
 EPOCHS, BATCH, LR, MOMENTUM, LAM = 1, 8, 0.01, 0.5, 1.0
@@ -71,7 +71,7 @@ def accuracy(net, x, y, own, global_prototypes):
 def run(rounds, dtype=torch.float64):
     """The federation: (global prototypes by class, nets, mean accuracy)."""
     dataset = load("digits")
-    data = Loader(dataset, partition(PARTITION, dataset, CLIENTS, SEED), dtype)
+    data = Loader(dataset, divide(PARTITION, dataset, CLIENTS, SEED), dtype)
     nets, global_prototypes = [], {}
     for client in range(CLIENTS):
         with seeded(SEED, "init", 0, client):

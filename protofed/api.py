@@ -21,7 +21,7 @@ from .core.record import Record
 from .core.task import ClientTurn, Group
 from .data.federated import OwnData
 from .data.own import Samples, read_samples, without_samples
-from .models.check import try_forward
+from .models.probe import try_forward
 from .runs.about import AboutRun
 from .runs.directory import RunDir
 from .runs.kept_files import settings_with_kept

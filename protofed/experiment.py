@@ -23,20 +23,20 @@ from .core.errors import ConfigError, EngineError
 from .core.needs import check_data, check_models, check_optimiser
 from .core.rng import numpy_generator
 from .core.task import Group, Task
-from .data import Dataset, Split, load, partition
-from .data.client import Loader
-from .data.describe import one_class_clients
+from .data import Dataset, Split, divide, load
 from .data.federated import SplitData
-from .data.pooled import Pooled
+from .data.loader import Loader
+from .data.merged import Merged
 from .data.public import public_samples
+from .data.split_summary import one_class_clients
 from .engines import choose
 from .engines.base import Engine
 from .engines.federation import Federation
 from .engines.store import Store
 from .engines.workers import own_cores
 from .metrics.scores import summarise
-from .models.check import check_model
 from .models.groups import assign
+from .models.probe import check_model
 from .runs.about import AboutRun, has_about, write_about
 from .runs.directory import RunDir
 from .runs.fingerprint import of_settings
@@ -111,7 +111,7 @@ def build(config: Config) -> Experiment:
     torch.set_num_threads(config.system.threads)
     algorithm = config.make_method()
     dataset = load(config.data)
-    split = partition(config.partition, dataset, config.clients, config.seed)
+    split = divide(config.partition, dataset, config.clients, config.seed)
     loader = Loader(dataset, split, config.system.torch_dtype, config.system.torch_device)
     choice = assign(config.models, split.clients, dataset.shape, dataset.num_classes)
     groups = [Group(name, make) for name, make in zip(choice.specs, choice.builders)]
@@ -224,8 +224,8 @@ def make_federation(config: Config, task: Task, data: ClientData) -> Federation:
     """The engine and its round loop. A method with pooled data trains at the first client, which has
     all samples; the others are tested only."""
     plan = config.rounds
-    if task.algorithm.needs.pooled:
-        data = Pooled(data, task.clients - plan.newcomers)
+    if task.algorithm.needs.merged:
+        data = Merged(data, task.clients - plan.newcomers)
         plan = replace(plan, newcomers=task.clients - 1, sample=None, participation=1.0, stragglers=0.0)
     plan.participants(task.clients)  # too many: an error now rather than in the first round
     engine = make_engine(config, task, data)

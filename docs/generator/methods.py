@@ -20,7 +20,7 @@ NEEDS = {
     "halves": "models are made of a base and a head",
     "public": "public unlabelled data (`--public`)",
     "sgd": "plain SGD: no momentum, no clipping, not Adam",
-    "pooled": "all training samples in one place: not federated, a reference",
+    "merged": "all training samples in one place: not federated, a reference",
 }
 NOT_DENSE = "labels of whole samples: not for segmentation"
 

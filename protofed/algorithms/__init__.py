@@ -1,8 +1,5 @@
-"""One file per method. Importing this package registers all of them."""
+"""One file per method, which registers itself: importing this package imports all."""
 
-import importlib
-import pkgutil
+from ..core.registry import import_all
 
-for _module in pkgutil.iter_modules(__path__):
-    if not _module.name.startswith("_"):
-        importlib.import_module(f"{__name__}.{_module.name}")
+import_all(__name__, __path__)

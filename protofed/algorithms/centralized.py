@@ -35,9 +35,9 @@ class InPlace(Record):
 @methods.register("centralized")
 @dataclass(frozen=True)
 class Centralized(Algorithm):
-    """One model on the pooled samples of all clients; no federation."""
+    """One model on the samples of all clients; no federation."""
 
-    needs = Needs(model=True, pooled=True)
+    needs = Needs(model=True, merged=True)
     legs = (Leg(down=InPlace, up=InPlace),)
     keep = ()
 

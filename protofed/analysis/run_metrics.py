@@ -33,7 +33,7 @@ from ..core.record import Tree
 from ..core.rng import numpy_generator, torch_generator
 from ..core.task import ClientTurn
 from ..experiment import Experiment
-from ..metrics.analysis import amm, mmd
+from ..metrics.formulas import amm, mmd
 from ..ops.losses import ce
 from ..ops.prototypes import class_means, class_sums, features, means, owned
 from ..ops.trees import flat

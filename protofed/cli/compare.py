@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..studies.compare import check_modes, compare, comparison_tables, plan_comparison, shown
-from ..studies.files import write_latex, write_study
+from ..studies.study_files import write_latex, write_study
 from .parser import add_settings, settings_of
 from .study import add_study_flags, carry_out_plan, print_tables, say_written
 

@@ -20,7 +20,7 @@ from ..core.errors import ConfigError, RunError
 from ..core.rng import numpy_generator
 from ..data import load
 from ..data.base import Rows, Split
-from ..data.client import Loader
+from ..data.loader import Loader
 from ..onboarding import Newcomer, as_dict, join, onboard
 from ..runs.directory import RunDir
 from .output import make_console

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..config import Config
-from ..data import load, partition
-from ..data.describe import describe_split
+from ..data import divide, load
+from ..data.split_summary import describe_split
 from .parser import add_import
 
 
@@ -44,7 +44,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 def command(args: argparse.Namespace) -> int:
     dataset = load(args.data)
-    split = partition(args.partition, dataset, args.clients, args.seed)
+    split = divide(args.partition, dataset, args.clients, args.seed)
     summary = describe_split(dataset, split, args.most)
     if args.json:
         counts = {"train": summary.train.tolist(), "test": summary.test.tolist(), "classes": dataset.classes}
@@ -56,7 +56,7 @@ def command(args: argparse.Namespace) -> int:
 
         sys.stderr.write(f"drawn: {draw_split(dataset, split, args.chart)}\n")
     if args.pfllib:
-        from ..data.pfllib import write_split
+        from ..data.pfllib_files import write_split
 
         write_split(dataset, split, args.pfllib)
         sys.stderr.write(f"written: {args.pfllib}\n")

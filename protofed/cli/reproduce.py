@@ -14,10 +14,10 @@ from typing import Any
 from ..reports import paper
 from ..studies.cells import cells, claims
 from ..studies.figures import draw_recipe
-from ..studies.files import write_study
 from ..studies.recipe import Recipe, load_recipe, recipe_ids
-from ..studies.reproduce import Choice, plan_reproduction
+from ..studies.reproduce import Selection, plan_reproduction
 from ..studies.reproduction_table import as_records, claims_table, compact, markdown
+from ..studies.study_files import write_study
 from ..studies.tables import Table
 from .parser import add_settings, settings_of
 from .study import add_study_flags, carry_out_plan, print_tables, say_written
@@ -47,7 +47,7 @@ def command(args: argparse.Namespace) -> int:
         print_tables([_overview()], [], "terminal")
         return 0
     recipe = load_recipe(args.recipe)
-    plans = plan_reproduction(recipe, Choice(args.methods, args.columns, args.seeds, settings_of(args)))
+    plans = plan_reproduction(recipe, Selection(args.methods, args.columns, args.seeds, settings_of(args)))
     out = args.out or Path("runs") / recipe.id
     done = carry_out_plan([planned for plan in plans for planned in plan.runs], out, args)
     found = cells(recipe, plans, done)

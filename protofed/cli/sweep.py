@@ -25,9 +25,9 @@ from ..studies.compare import (
     shown,
 )
 from ..studies.figures import check_sweep_plot, draw_sweep
-from ..studies.files import write_latex, write_study
 from ..studies.runner import FINISHED, Done
 from ..studies.search import search
+from ..studies.study_files import write_latex, write_study
 from ..studies.sweep import Axis, Point, corners, grid, label, plan_point, read_axis
 from .parser import add_settings, settings_of
 from .study import add_study_flags, carry_out_plan, print_tables, say_written

@@ -44,7 +44,7 @@ class Needs:
     public: bool = False  # a public unlabelled data set
     dense: bool = True  # works with dense labels (segmentation) too
     sgd: bool = False  # plain SGD: no momentum, no clipping, not Adam
-    pooled: bool = False  # all training samples in one place: not federated, a reference
+    merged: bool = False  # all training samples in one place: not federated, a reference
 
 
 @dataclass(frozen=True)

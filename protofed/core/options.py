@@ -4,7 +4,7 @@ Methods, partitioners, model families and the run settings are all declared this
 `--help`, validation and the resolved configuration come from one place.
 
     @dataclass(frozen=True)
-    class Dirichlet:
+    class Mix:
         beta: float = option(0.1, "concentration; small means few classes per client", above=0)
 """
 

@@ -10,8 +10,10 @@ import dataclasses
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from importlib.metadata import EntryPoint
+from pkgutil import iter_modules
 from typing import Any, Generic, TypeVar
 
 from .errors import ConfigError, unknown
@@ -125,6 +127,13 @@ class Registry(Generic[T]):
         if not dataclasses.is_dataclass(found) or parameters is None or not parameters.frozen:
             line = _line(found)
             raise ConfigError(f"{where}: write @dataclass(frozen=True) above class {found.__name__}{line}")
+
+
+def import_all(package: str, path: Iterable[str]) -> None:
+    """Import the modules of a package, so that they register themselves; not those that start with "_"."""
+    for module in iter_modules(path):
+        if not module.name.startswith("_"):
+            import_module(f"{package}.{module.name}")
 
 
 def import_file(written: str, where: str) -> None:

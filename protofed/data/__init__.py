@@ -1,15 +1,22 @@
-"""Data: sources give a `Dataset`, partitioners divide it among clients.
+"""Data: a source gives a `Dataset`, a partitioner divides it among clients.
 
 dataset = load("digits")
-split = partition("dirichlet:beta=0.5", dataset, clients=20, seed=0)
+split = divide("dirichlet:beta=0.5", dataset, clients=20, seed=0)
+
+- `base`: Dataset, Split, and what a source and a partitioner are; their registries
+- `source/`: where data comes from, one file per kind; `partition/`: how it is divided, one file per rule
+- `specs`: from written forms to datasets and splits; `check`: both are checked there, whatever made them
+- `loader`, `federated`, `merged`: clients' tensors, as engines ask for them
+- `own`: tensors that the user brings
+- `augment`, `cache`, `images`, `labels`, `grouped`, `pfllib_files`: what sources and partitioners share
+- `split_summary`, `chart`: what a split looks like
 """
 
 from __future__ import annotations
 
-# First, because it imports the sub-packages `sources` and `partition`: the registry and the function
-# below take over these two names. Their modules stay importable as `protofed.data.sources.<name>`.
-from .specs import load, partition  # isort: skip
+from . import partition, source
 from .base import VOID, Dataset, Partitioner, Rows, Source, Split, partitions, sources
+from .specs import divide, load
 
 __all__ = [
     "VOID",
@@ -18,8 +25,10 @@ __all__ = [
     "Rows",
     "Source",
     "Split",
+    "divide",
     "load",
     "partition",
     "partitions",
+    "source",
     "sources",
 ]

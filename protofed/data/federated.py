@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..core.data import LocalData
 from .augment import read_augmentation
-from .client import Loader
+from .loader import Loader
 
 CACHE_BYTES = 2 * 1024**3
 

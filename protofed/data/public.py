@@ -9,7 +9,7 @@ from ..core.data import LocalData
 from ..core.errors import ConfigError
 from ..core.rng import numpy_generator
 from . import load
-from .client import normalise
+from .loader import normalise
 
 
 def public_samples(

@@ -11,8 +11,6 @@ from ..core.options import build, options_of, parse_spec
 from ..core.user_files import is_form
 from .base import Dataset, Split, partitions, sources
 from .check import check_dataset, check_split
-from .partition import iid as _registers_all_partitioners  # noqa: F401
-from .sources import digits as _registers_all_sources  # noqa: F401
 from .user_source import load_from_file
 
 
@@ -28,7 +26,7 @@ def load(spec: str, extra: Mapping[str, Any] | None = None) -> Dataset:
     return check_dataset(source.load())
 
 
-def partition(
+def divide(
     spec: str, dataset: Dataset, clients: int, seed: int, extra: Mapping[str, Any] | None = None
 ) -> Split:
     """Divide a dataset among clients, and check the result.

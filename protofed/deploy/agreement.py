@@ -102,8 +102,8 @@ def make_task(agreement: Agreement, own: Collection[str] = ()) -> Task:
     here; a file that another machine names is never run."""
     config = resolve(agreement.config)
     algorithm = config.make_method()
-    if algorithm.needs.pooled:
-        raise ConfigError(f"{algorithm.name} pools all samples in one place: it cannot be deployed")
+    if algorithm.needs.merged:
+        raise ConfigError(f"{algorithm.name} merges all samples in one place: it cannot be deployed")
     shares = algorithm.needs.model or algorithm.needs.base or algorithm.needs.head
     kinds = list(dict.fromkeys((m.model, m.shape, m.dim) for m in agreement.members))
     index = np.array([kinds.index((m.model, m.shape, m.dim)) for m in agreement.members])

@@ -10,12 +10,12 @@ import torch
 
 from ..core.data import LocalData
 from ..core.errors import ConfigError
-from ..data import Dataset, Split, load, partition
+from ..data import Dataset, Split, divide, load
 from ..data.base import VOID, Rows
-from ..data.client import Loader
 from ..data.federated import SplitData
-from ..models.check import check_model
+from ..data.loader import Loader
 from ..models.groups import assign
+from ..models.probe import check_model
 from .agreement import Member
 from .settings import ClientSettings
 
@@ -43,7 +43,7 @@ class Site:
             return Split(Rows.of([rows[~dataset.test]]), Rows.of([rows[dataset.test]]))
         if settings.part >= settings.parts:
             raise ConfigError(f"part {settings.part}: expected 0 to {settings.parts - 1}")
-        whole = partition(settings.partition, dataset, settings.parts, settings.seed)
+        whole = divide(settings.partition, dataset, settings.parts, settings.seed)
         return Split(Rows.of([whole.train[settings.part]]), Rows.of([whole.test[settings.part]]))
 
     @cached_property

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..core.dropout import SeededDropout, keep_masks
+from ..core.max_pool import MaxPool2
 from ..core.net import BoundNet, Modules, half
-from ..core.pool import MaxPool2
 
 Tensors = Mapping[str, Tensor]
 

@@ -2,7 +2,7 @@
 
 Michieli and Ozay, *Prototype Guided Federated Learning of Visual Feature Representations*: predicted
 classes, entropy H_S of the softmax at each pixel, entropy H_E of the encoder's features enlarged to the
-image. The formulas are in `analysis`. One row per image; dark is low entropy.
+image. The formulas are in `formulas`. One row per image; dark is low entropy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..core.errors import ConfigError
 from ..core.net import Net
-from .analysis import entropy_features, entropy_softmax
+from .formulas import entropy_features, entropy_softmax
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..core.answer import Score
-from .analysis import fairness, miou
+from .formulas import fairness, miou
 
 
 def summarise(scores: Sequence[Score]) -> dict[str, Any]:

@@ -1,14 +1,12 @@
 """Client models: one file per family, registered in `families`; `groups` gives them to clients."""
 
-from importlib import import_module
-from pkgutil import iter_modules
-
+from ..core.registry import import_all
 from .base import Family, Model, families
-from .check import check_model, count_parameters
 from .describe import FamilyRow, describe_families, describe_groups, describe_model
 from .flops import Cost, cost_of, multiply_adds
 from .groups import Assignment, assign
 from .named_groups import NamedGroup, named_groups
+from .probe import check_model, count_parameters
 from .split import split_head
 from .written import read_family, write_family
 
@@ -34,5 +32,4 @@ __all__ = [
     "write_family",
 ]
 
-for _file in iter_modules(__path__):  # importing a family's file registers it
-    import_module(f"{__name__}.{_file.name}")
+import_all(__name__, __path__)  # importing a family's file registers it

@@ -9,12 +9,12 @@ from torch import nn
 
 from .base import families
 from .conv import conv_pool_stack, pooled_area
-from .pooled import PooledFamily, Trunk
+from .trunk import Trunk, TrunkFamily
 
 
 @families.register("cnn4")
 @dataclass(frozen=True)
-class Cnn4(PooledFamily):
+class Cnn4(TrunkFamily):
     """Two 5×5 convolutions (32, 64), a linear layer to 512 and the head."""
 
     def trunk(self, shape: tuple[int, ...]) -> tuple[Trunk, int]:

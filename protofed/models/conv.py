@@ -8,7 +8,7 @@ from itertools import pairwise
 from torch import nn
 
 from ..core.errors import ConfigError
-from ..core.pool import MaxPool2
+from ..core.max_pool import MaxPool2
 
 
 def image_shape(shape: tuple[int, ...], who: str) -> tuple[int, int, int]:

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.flop_counter import FlopCounterMode
 
-from .check import check_model, count_parameters
+from .probe import check_model, count_parameters
 
 FEDTGP_TABLE_8: dict[str, float] = {  # 10⁹ multiply-adds as printed, by written form
     "cnn4": 0.013,

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from ..core.max_pool import MaxPool2
 from ..core.options import option
-from ..core.pool import MaxPool2
 from .base import Family, Model, families
 from .conv import pooled_area
 

@@ -11,13 +11,13 @@ from ..core.options import option
 from ..core.torchvision_shim import import_torchvision
 from .base import families
 from .conv import image_shape
-from .pooled import PooledFamily, Trunk
+from .trunk import Trunk, TrunkFamily
 from .weights import load_weights
 
 
 @families.register("googlenet")
 @dataclass(frozen=True)
-class GoogLeNet(PooledFamily):
+class GoogLeNet(TrunkFamily):
     """torchvision's GoogLeNet without auxiliary heads; its dropout stays before the pooling."""
 
     pretrained: str = option("", "file of weights for the base (safetensors or torch state dict)")

@@ -16,14 +16,14 @@ from torch import nn
 from ..core.options import option
 from .base import families
 from .conv import conv_pool_stack, pooled_area
-from .pooled import PooledFamily, Trunk
+from .trunk import Trunk, TrunkFamily
 
 _LINEAR = ((512,), (512, 512), (1024, 512), (1024, 512, 512))
 
 
 @families.register("htcnn")
 @dataclass(frozen=True)
-class HtCnn(PooledFamily):
+class HtCnn(TrunkFamily):
     """One of FedTGP's eight CNNs for 28×28 images: htcnn:1 to htcnn:8."""
 
     positional: ClassVar[str] = "number"

@@ -11,13 +11,13 @@ from ..core.options import option
 from ..core.torchvision_shim import import_torchvision
 from .base import families
 from .conv import image_shape
-from .pooled import PooledFamily, Trunk
+from .trunk import Trunk, TrunkFamily
 from .weights import load_weights
 
 
 @families.register("mobilenet_v2")
 @dataclass(frozen=True)
-class MobileNetV2(PooledFamily):
+class MobileNetV2(TrunkFamily):
     """torchvision's MobileNetV2; its classifier, with the dropout, is replaced."""
 
     pretrained: str = option("", "file of weights for the base (safetensors or torch state dict)")

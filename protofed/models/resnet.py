@@ -15,8 +15,8 @@ from ..core.errors import ConfigError
 from ..core.options import option
 from .base import families
 from .conv import image_shape
-from .pooled import PooledFamily, Trunk
 from .residual import WIDTHS, BasicBlock, Bottleneck, residual_trunk
+from .trunk import Trunk, TrunkFamily
 from .weights import load_weights
 
 _BASIC = {
@@ -32,7 +32,7 @@ _BOTTLENECK = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 
 @families.register("resnet")
 @dataclass(frozen=True)
-class ResNet(PooledFamily):
+class ResNet(TrunkFamily):
     """ResNet with an ImageNet stem: resnet:18, resnet:50, …"""
 
     positional: ClassVar[str] = "depth"

@@ -17,7 +17,7 @@ from ..core.errors import ConfigError, unknown
 from ..core.options import option
 from ..core.user_files import load_file, reason, user_line
 from .base import Family, Model, families
-from .check import try_forward
+from .probe import try_forward
 
 
 @families.register("module")

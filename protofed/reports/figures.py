@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core.errors import ConfigError, RunError
 from ..data import Dataset, Split
-from ..data.describe import describe_split
+from ..data.split_summary import describe_split
 from . import paper
 from .charts_inside import split_chart
 from .content import figures

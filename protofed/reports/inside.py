@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..analysis.margins import global_margins, largest_margins, local_prototypes
+from ..analysis.prototype_margins import global_margins, largest_margins, local_prototypes
 from ..analysis.run_metrics import evaluated_net
 from ..config import resolve
 from ..core.data import LocalData
 from ..core.rng import numpy_generator
 from ..data import Dataset, Split
-from ..data.describe import describe_split
+from ..data.split_summary import describe_split
 from ..experiment import DEPLOYED, Experiment, build, reopen
 from ..ops.prototypes import features
 from ..runs.directory import RunDir

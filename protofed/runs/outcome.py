@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.errors import RunError
-from ..metrics.analysis import rounds_to_converge
+from ..metrics.formulas import rounds_to_converge
 from .about import AboutRun, read_about
 from .directory import RunDir
 from .records import RoundRecord, Scores, in_order, number_in, scores_of

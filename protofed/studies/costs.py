@@ -21,10 +21,10 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from ..models.check import count_parameters
 from ..models.describe import build_for_counting
 from ..models.flops import FEDTGP_TABLE_8, multiply_adds
 from ..models.groups import assign
+from ..models.probe import count_parameters
 from ..models.residual import Bottleneck, residual_trunk
 from ..models.written import read_family
 from ..ops.generator import Generator

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import experiment as experiments
-from ..analysis.margins import margin_ratio
+from ..analysis.prototype_margins import margin_ratio
 from ..analysis.run_metrics import (
     aggregate_mean_margin,
     gradient_dissimilarity,
@@ -26,7 +26,7 @@ from ..analysis.run_metrics import (
 )
 from ..engines.federation import MOST_KEPT
 from ..experiment import Experiment
-from ..metrics.analysis import ffd
+from ..metrics.formulas import ffd
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_json
 from ..runs.outcome import Outcome

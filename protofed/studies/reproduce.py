@@ -20,7 +20,7 @@ _NONE = object()
 
 
 @dataclass(frozen=True)
-class Choice:
+class Selection:
     """What of a recipe is carried out; settings win over the recipe's."""
 
     rows: Sequence[str] = ()
@@ -50,7 +50,7 @@ class CellPlan:
         return [planned for runs in self.by_seed for planned in runs if planned.key in keys]
 
 
-def plan_reproduction(recipe: Recipe, choice: Choice) -> list[CellPlan]:
+def plan_reproduction(recipe: Recipe, choice: Selection) -> list[CellPlan]:
     """The runs of all chosen cells. Cells may share runs."""
     settings = dict(choice.settings or {})
     given = [name for name in {**settings, **settings.get("options", {})} if name != "options"]

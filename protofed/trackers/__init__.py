@@ -10,12 +10,14 @@ from __future__ import annotations
 from ..core.errors import ConfigError, unknown
 from .base import Tracker, Tracking
 from .mlflow import Mlflow
-from .tabular import Csv, Parquet
+from .tabular import CsvTracker, ParquetTracker
 from .tensorboard import TensorBoard
 
 __all__ = ["KINDS", "Tracker", "Tracking", "open_tracker"]
 
-KINDS: dict[str, type[Tracker]] = {tracker.kind: tracker for tracker in (Csv, Parquet, TensorBoard, Mlflow)}
+KINDS: dict[str, type[Tracker]] = {
+    tracker.kind: tracker for tracker in (CsvTracker, ParquetTracker, TensorBoard, Mlflow)
+}
 
 
 def open_tracker(text: str) -> Tracker:

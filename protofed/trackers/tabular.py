@@ -38,7 +38,7 @@ class _Tabular(Tracker):
         """The file's contents."""
 
 
-class Csv(_Tabular):
+class CsvTracker(_Tabular):
     """csv[:FILE]"""
 
     kind = "csv"
@@ -51,7 +51,7 @@ class Csv(_Tabular):
         return out.getvalue().encode()
 
 
-class Parquet(_Tabular):
+class ParquetTracker(_Tabular):
     """parquet[:FILE]"""
 
     kind = "parquet"

@@ -9,8 +9,8 @@ import pytest
 from toy_data import toy
 
 from protofed.core.errors import ConfigError
-from protofed.data import Rows, Split, partition
-from protofed.data.describe import describe_split
+from protofed.data import Rows, Split, divide
+from protofed.data.split_summary import describe_split
 from protofed.reports.figures import draw_split
 
 
@@ -36,20 +36,20 @@ def test_counts_and_lines() -> None:
 
 
 def test_many_clients_are_cut_short() -> None:
-    lines = describe_split(toy(), partition("iid", toy(), 60, 0), most=4).lines
+    lines = describe_split(toy(), divide("iid", toy(), 60, 0), most=4).lines
     assert lines[-1] == "… and 56 more clients"
     assert sum(line.startswith("client ") for line in lines) == 4
 
 
 def test_reused_rows_are_told() -> None:
-    split = partition("iid:repeat=true", toy(), 600, 0)
+    split = divide("iid:repeat=true", toy(), 600, 0)
     assert "300 training rows are held more than once" in describe_split(toy(), split).lines
 
 
 @pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml")])
 def test_chart(tmp_path: Path, name: str, start: bytes) -> None:
     pytest.importorskip("matplotlib")
-    path = draw_split(toy(), partition("dirichlet:beta=0.5", toy(), 8, 0), tmp_path / name)
+    path = draw_split(toy(), divide("dirichlet:beta=0.5", toy(), 8, 0), tmp_path / name)
     assert path.read_bytes().startswith(start)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protofed.core.errors import ProtofedError
-from protofed.data import Dataset, Split, partition, partitions
+from protofed.data import Dataset, Split, divide, partitions
 
 
 def data(per_class: int = 60, classes: int = 10) -> Dataset:
@@ -63,7 +63,7 @@ def test_every_partitioner_has_a_case() -> None:
 @pytest.mark.parametrize(("spec", "clients", "complete", "seeded"), CASES)
 def test_disjoint_and_complete(spec: str, clients: int, complete: bool, seeded: bool) -> None:
     dataset = data()
-    split = partition(spec, dataset, clients, seed=3)
+    split = divide(spec, dataset, clients, seed=3)
     rows = np.concatenate([split.train.values, split.test.values])
     assert split.clients == clients
     assert len(np.unique(rows)) == len(rows)
@@ -73,9 +73,9 @@ def test_disjoint_and_complete(spec: str, clients: int, complete: bool, seeded: 
 @pytest.mark.parametrize(("spec", "clients", "complete", "seeded"), CASES)
 def test_the_seed_decides(spec: str, clients: int, complete: bool, seeded: bool) -> None:
     dataset = data()
-    first = partition(spec, dataset, clients, seed=3)
-    assert same(first, partition(spec, dataset, clients, seed=3))
-    assert same(first, partition(spec, dataset, clients, seed=4)) != seeded
+    first = divide(spec, dataset, clients, seed=3)
+    assert same(first, divide(spec, dataset, clients, seed=3))
+    assert same(first, divide(spec, dataset, clients, seed=4)) != seeded
 
 
 @settings(max_examples=60, deadline=None)
@@ -92,7 +92,7 @@ def test_ends_or_fails_with_one_line(
     spec = case[0] + (",tries=20" if "minimum" in case[0] else "")
     failure, split = None, None
     try:
-        split = partition(spec, data(per_class, classes), clients, seed)
+        split = divide(spec, data(per_class, classes), clients, seed)
     except ProtofedError as error:
         failure = str(error)
     if split is None:
@@ -106,4 +106,4 @@ def test_ends_or_fails_with_one_line(
 @pytest.mark.parametrize("spec", ["iid", "nway", "dirichlet", "pathological", "power_law", "voc", "quantity"])
 def test_more_clients_than_rows_is_refused(spec: str) -> None:
     with pytest.raises(ProtofedError, match=r"client|rows"):
-        partition(spec, data(4), 1000, 0)
+        divide(spec, data(4), 1000, 0)

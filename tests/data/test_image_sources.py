@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from protofed.core.errors import ConfigError, DataError
-from protofed.data import load, partition
+from protofed.data import divide, load
 
 pa = pytest.importorskip("pyarrow")
 Image = pytest.importorskip("PIL.Image")
@@ -56,7 +56,7 @@ def test_parquet_file_with_text_labels_and_domains(tmp_path: Path) -> None:
     assert dataset.classes == ("cat", "dog")
     assert dataset.domains == ("photo", "sketch")
     assert dataset.test.sum() == 4  # one of four in each class and domain
-    assert partition("domain:m=2", dataset, 0, 0).train.sizes.tolist() == [4, 4]
+    assert divide("domain:m=2", dataset, 0, 0).train.sizes.tolist() == [4, 4]
 
 
 def test_bad_parquet(tmp_path: Path) -> None:

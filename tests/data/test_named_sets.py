@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from protofed.core.errors import DataError
-from protofed.data import load, partition
-from protofed.data.client import Loader
+from protofed.data import divide, load
 from protofed.data.labels import class_counts
+from protofed.data.loader import Loader
 
 SECOND_START = """
 import time
@@ -61,7 +61,7 @@ def test_fashion_mnist_capped() -> None:
 
 def test_fedprotos_setting_on_mnist() -> None:
     dataset = load("mnist")
-    split = partition("nway:n=3,k=100,stdev=2", dataset, 20, 0)
+    split = divide("nway:n=3,k=100,stdev=2", dataset, 20, 0)
     counts = class_counts(dataset, split.test)
     assert set(counts[counts > 0]) == {40}
     x, y = Loader(dataset, split).train(0)
@@ -72,7 +72,7 @@ def test_fedprotos_setting_on_mnist() -> None:
 
 def test_power_law_mnist_among_1000() -> None:
     """FedProx reports 69,035 samples for its draw; rounding down loses about one row per client."""
-    split = partition("power_law", load("mnist"), 1000, 0)
+    split = divide("power_law", load("mnist"), 1000, 0)
     total = split.train.sizes.sum() + split.test.sizes.sum()
     assert 68_500 < total < 70_000
 
@@ -86,7 +86,7 @@ def test_femnist() -> None:
     assert dataset.num_classes == 62
     assert np.median(dataset.x[:200]) == 255  # white background
     assert np.median(load("femnist:invert=true").x[:200]) == 0
-    assert partition("natural", dataset, 0, 0).clients == 207
+    assert divide("natural", dataset, 0, 0).clients == 207
     letters = load("femnist:classes=letters")
     assert len(letters.x) == 1730
     assert letters.classes == tuple("abcdefghij")
@@ -110,7 +110,7 @@ def test_pets() -> None:
     assert (~shown).sum() <= 1  # the mask of training row 99 is blank in the file itself
     assert np.array_equal(top[shown], species.y[shown] + 1)
     assert load("pets:label=breed,size=16").num_classes == 37
-    assert partition("voc:alpha=0.1", masks, 10, 0).clients == 10
+    assert divide("voc:alpha=0.1", masks, 10, 0).clients == 10
 
 
 def test_flowers102() -> None:
@@ -125,13 +125,13 @@ def test_pacs() -> None:
     assert dataset.domain is not None
     assert dataset.domains == ("art_painting", "cartoon", "photo", "sketch")
     assert np.bincount(dataset.domain).tolist() == [2048, 2344, 1670, 3929]
-    assert partition("domain:m=30", dataset, 0, 0).train.sizes.tolist() == [210] * 4
+    assert divide("domain:m=30", dataset, 0, 0).train.sizes.tolist() == [210] * 4
 
 
 def test_digit5() -> None:
     dataset = load("digit5:per_class=30,size=16")
     assert dataset.domains == ("mnist", "usps", "svhn", "synth", "mnist_m")
-    split = partition("domain:m=30", dataset, 0, 0)
+    split = divide("domain:m=30", dataset, 0, 0)
     assert split.train.sizes.tolist() == [300] * 5
     assert split.test.sizes.tolist() == [10000, 2007, 1500, 1000, 1500]
     assert (dataset.x[0, 0] == dataset.x[0, 2]).all()  # grey repeated

@@ -10,10 +10,10 @@ import pytest
 from toy_data import toy
 
 from protofed.core.errors import ConfigError, DataError
-from protofed.data import Dataset, Rows, partition
+from protofed.data import Dataset, Rows, divide
 from protofed.data.labels import class_counts
 from protofed.data.partition.dirichlet import Dirichlet, cut_sizes, least_rows
-from protofed.data.partition.pool import holdout
+from protofed.data.partition.sorted_rows import holdout
 from protofed.data.partition.voc import Voc
 
 
@@ -24,7 +24,7 @@ def rows_of_class(dataset: Dataset, cls: int, test: bool) -> np.ndarray:
 def test_nway_takes_the_published_rows() -> None:
     """Client i: rows [110·i, 110·i+k_i) of each of its classes, test rows [15·i, 15·i+15)."""
     dataset = toy(per_class=800, test_share=0.1)
-    split = partition("nway:n=3,k=100,stdev=2", dataset, 5, 0)
+    split = divide("nway:n=3,k=100,stdev=2", dataset, 5, 0)
     for client in range(5):
         train, test = split.train[client], split.test[client]
         classes = np.unique(dataset.y[train])
@@ -41,7 +41,7 @@ def test_nway_takes_the_published_rows() -> None:
 
 def test_nway_uses_40_test_rows_for_mnist() -> None:
     dataset = toy(per_class=800, test_share=0.5, name="mnist")
-    split = partition("nway:n=2,k=20,stdev=0", dataset, 5, 0)
+    split = divide("nway:n=2,k=20,stdev=0", dataset, 5, 0)
     assert split.test.sizes.tolist() == [80] * 5
     assert split.train.sizes.tolist() == [40] * 5
 
@@ -49,28 +49,28 @@ def test_nway_uses_40_test_rows_for_mnist() -> None:
 def test_nway_bounds_of_the_mnist_code() -> None:
     """[k−s+1, k+s−1) is {99, 100} for s = 2 and empty for s = 1."""
     dataset = toy(per_class=3000)
-    split = partition("nway:n=2,k=100,stdev=2,bounds=mnist", dataset, 20, 0)
+    split = divide("nway:n=2,k=100,stdev=2,bounds=mnist", dataset, 20, 0)
     shots = class_counts(dataset, split.train).max(axis=1)
     assert set(shots) == {99, 100}
     with pytest.raises(ConfigError, match="leave no choice"):
-        partition("nway:n=2,k=100,stdev=1,bounds=mnist", dataset, 2, 0)
+        divide("nway:n=2,k=100,stdev=1,bounds=mnist", dataset, 2, 0)
 
 
 def test_nway_packs_a_small_set_and_refuses_a_smaller_one() -> None:
     dataset = toy(per_class=40)  # 30 training and 10 test rows a class
-    split = partition("nway:n=2,k=5,stdev=0", dataset, 10, 0)
+    split = divide("nway:n=2,k=5,stdev=0", dataset, 10, 0)
     assert split.train.sizes.tolist() == [10] * 10
     with pytest.raises(
         DataError, match=r"nway: client \d+ needs training rows \d+ to \d+ of class \d+, which has 30"
     ):
-        partition("nway:n=2,k=31,stdev=0", dataset, 10, 0)
+        divide("nway:n=2,k=31,stdev=0", dataset, 10, 0)
     with pytest.raises(DataError, match="which has 30"):
-        partition("nway:n=2,k=5,stdev=0,stride=5", dataset, 10, 0)
+        divide("nway:n=2,k=5,stdev=0,stride=5", dataset, 10, 0)
 
 
 def test_nway_wants_no_more_classes_than_there_are() -> None:
     with pytest.raises(ConfigError, match="n=11 but the data has 10 classes"):
-        partition("nway:n=11", toy(), 2, 0)
+        divide("nway:n=11", toy(), 2, 0)
 
 
 def test_least_rows() -> None:
@@ -98,17 +98,17 @@ def test_dirichlet_balance_closes_full_clients() -> None:
 
 def test_dirichlet_small_beta_means_few_classes() -> None:
     dataset = toy(per_class=400)
-    few = class_counts(dataset, partition("dirichlet:beta=0.05,minimum=5", dataset, 10, 0).train)
-    many = class_counts(dataset, partition("dirichlet:beta=100", dataset, 10, 0).train)
+    few = class_counts(dataset, divide("dirichlet:beta=0.05,minimum=5", dataset, 10, 0).train)
+    many = class_counts(dataset, divide("dirichlet:beta=100", dataset, 10, 0).train)
     assert (few > 0).sum(axis=1).mean() < 6 < (many > 0).sum(axis=1).mean()
 
 
 def test_dirichlet_minimum_that_cannot_be_met_ends() -> None:
     started = time.perf_counter()
     with pytest.raises(DataError, match="in 50 tries the smallest client never had more than"):
-        partition("dirichlet:beta=0.01,minimum=39,tries=50", toy(), 10, 0)
+        divide("dirichlet:beta=0.01,minimum=39,tries=50", toy(), 10, 0)
     with pytest.raises(DataError, match="need 500, there are 400"):
-        partition("dirichlet:minimum=50", toy(), 10, 0)
+        divide("dirichlet:minimum=50", toy(), 10, 0)
     assert time.perf_counter() - started < 5
 
 
@@ -124,7 +124,7 @@ def test_holdout_rounds_down_but_leaves_one_to_train_on() -> None:
 def test_pathological_gives_classes_in_order() -> None:
     """4 clients, p=2, 4 classes: ⌈4·2/4⌉ = 2 holders a class; 0 and 1 go to clients 0, 1."""
     dataset = toy(per_class=40, classes=4)
-    split = partition("pathological:p=2,balanced=true,train=1", dataset, 4, 0)
+    split = divide("pathological:p=2,balanced=true,train=1", dataset, 4, 0)
     counts = class_counts(dataset, split.train)
     assert counts.tolist() == [[20, 20, 0, 0], [20, 20, 0, 0], [0, 0, 20, 20], [0, 0, 20, 20]]
     assert sorted(split.train[0]) == sorted(
@@ -135,7 +135,7 @@ def test_pathological_gives_classes_in_order() -> None:
 def test_pathological_unbalanced_amounts_stay_in_range() -> None:
     """Of 400 rows for 4 clients, all but the last get from [10, 100)."""
     dataset = toy(per_class=400)
-    split = partition("pathological:p=2,train=1", dataset, 20, 1)
+    split = divide("pathological:p=2,train=1", dataset, 20, 1)
     counts = class_counts(dataset, split.train)
     assert ((counts > 0).sum(axis=1) == 2).all()
     for cls in range(10):
@@ -147,7 +147,7 @@ def test_pathological_unbalanced_amounts_stay_in_range() -> None:
 
 def test_extended_dirichlet_gives_exactly_n_classes() -> None:
     dataset = toy(per_class=100)
-    split = partition("extended_dirichlet:n=3,alpha=0.1,train=1,minimum=3", dataset, 20, 0)
+    split = divide("extended_dirichlet:n=3,alpha=0.1,train=1,minimum=3", dataset, 20, 0)
     held = class_counts(dataset, split.train) > 0
     assert (held.sum(axis=1) == 3).all()
     assert (held.sum(axis=0) == 6).all()  # 20·3/10 holders a class
@@ -156,7 +156,7 @@ def test_extended_dirichlet_gives_exactly_n_classes() -> None:
 def test_power_law_without_spread_is_even() -> None:
     """20 clients, 10 classes: 4 holders a class get 5 rows each, then a quarter of the 80 left."""
     dataset = toy(per_class=100)
-    split = partition("power_law:sigma=0,train=1", dataset, 20, 0)
+    split = divide("power_law:sigma=0,train=1", dataset, 20, 0)
     counts = class_counts(dataset, split.train)
     for client in range(20):
         expected = np.zeros(10, dtype=int)
@@ -167,7 +167,7 @@ def test_power_law_without_spread_is_even() -> None:
 def test_power_law_first_rows_come_first() -> None:
     """Client 0 is first in digit 0 and second (after j=1 of no one) in digit 1: rows 0–4 of both."""
     dataset = toy(per_class=100)
-    split = partition("power_law:train=1", dataset, 20, 0)
+    split = divide("power_law:train=1", dataset, 20, 0)
     zero = split.train[0][dataset.y[split.train[0]] == 0]
     one = split.train[0][dataset.y[split.train[0]] == 1]
     assert set(np.flatnonzero(dataset.y == 0)[:5]) <= set(zero)
@@ -176,7 +176,7 @@ def test_power_law_first_rows_come_first() -> None:
 
 def test_power_law_refuses_too_many_clients() -> None:
     with pytest.raises(DataError, match="need 1000 rows of class 0, which has 100"):
-        partition("power_law", toy(per_class=100), 1000, 0)
+        divide("power_law", toy(per_class=100), 1000, 0)
 
 
 def letters(per_class: int) -> Dataset:
@@ -185,7 +185,7 @@ def letters(per_class: int) -> Dataset:
 
 def test_femnist_letters_are_neighbours() -> None:
     dataset = letters(3000)
-    split = partition("femnist_letters:train=1", dataset, 30, 0)
+    split = divide("femnist_letters:train=1", dataset, 30, 0)
     counts = class_counts(dataset, split.train)
     for client in range(30):
         held = np.flatnonzero(counts[client])
@@ -196,8 +196,8 @@ def test_femnist_letters_are_neighbours() -> None:
 
 def test_femnist_letters_run_out_unless_repeated() -> None:
     with pytest.raises(DataError, match="repeat=true"):
-        partition("femnist_letters", letters(30), 100, 0)
-    split = partition("femnist_letters:repeat=true", letters(30), 100, 0)
+        divide("femnist_letters", letters(30), 100, 0)
+    split = divide("femnist_letters:repeat=true", letters(30), 100, 0)
     assert split.clients == 100
     for client in range(100):
         own = [*split.train[client], *split.test[client]]
@@ -205,7 +205,7 @@ def test_femnist_letters_run_out_unless_repeated() -> None:
     assert not set(split.train.values) & set(split.test.values)  # nobody trains on another's test rows
     assert split.test.sizes.min() > 0
     with pytest.raises(DataError, match="has no class 'a'"):
-        partition("femnist_letters", toy(), 10, 0)
+        divide("femnist_letters", toy(), 10, 0)
 
 
 def test_natural_keeps_owners_and_their_test_rows() -> None:
@@ -213,14 +213,14 @@ def test_natural_keeps_owners_and_their_test_rows() -> None:
     test = np.array([0, 1, 0, 0, 1, 1, 1, 0], dtype=bool)
     y = np.zeros(8, dtype=int)
     dataset = Dataset("n", np.zeros((8, 1), np.float32), y, test, ("a",), owner=owner)
-    split = partition("natural", dataset, 0, 0)  # owner 2 has nothing to train on
+    split = divide("natural", dataset, 0, 0)  # owner 2 has nothing to train on
     assert [r.tolist() for r in split.train] == [[0], [2, 3]]
     assert [r.tolist() for r in split.test] == [[1], [4]]
-    assert [r.tolist() for r in partition("natural:minimum=3", dataset, 1, 0).train] == [[2, 3]]
+    assert [r.tolist() for r in divide("natural:minimum=3", dataset, 1, 0).train] == [[2, 3]]
     with pytest.raises(DataError, match=r"has 2 owners .* 3 clients are asked for"):
-        partition("natural", dataset, 3, 0)
+        divide("natural", dataset, 3, 0)
     with pytest.raises(DataError, match="have no owner"):
-        partition("natural", toy(), 2, 0)
+        divide("natural", toy(), 2, 0)
 
 
 def domains(test_rows: bool = True) -> Dataset:
@@ -231,17 +231,17 @@ def domains(test_rows: bool = True) -> Dataset:
 
 def test_domain_takes_the_first_m_and_tests_on_all() -> None:
     """Domain p: rows 0–13 train (class = row mod 2), 14–19 test; m = 3: rows 0–5."""
-    split = partition("domain:m=3", domains(), 0, 0)
+    split = divide("domain:m=3", domains(), 0, 0)
     assert split.train[0].tolist() == [0, 1, 2, 3, 4, 5]
     assert split.test[0].tolist() == [14, 15, 16, 17, 18, 19]
-    more = partition("domain:m=3", domains(), 4, 0)
+    more = divide("domain:m=3", domains(), 4, 0)
     assert more.train[2].tolist() == [6, 7, 8, 9, 10, 11]
     assert more.test[2].tolist() == more.test[0].tolist()
-    assert partition("domain:m=100", domains(), 2, 0).train.sizes.tolist() == [14, 14]
+    assert divide("domain:m=100", domains(), 2, 0).train.sizes.tolist() == [14, 14]
     with pytest.raises(DataError, match="client 2 has no training samples"):
-        partition("domain:m=7", domains(), 6, 0)
+        divide("domain:m=7", domains(), 6, 0)
     with pytest.raises(DataError, match="has no domains"):
-        partition("domain", toy(), 2, 0)
+        divide("domain", toy(), 2, 0)
 
 
 def test_voc_sizes_match_the_printed_spread() -> None:
@@ -257,21 +257,21 @@ def test_voc_takes_images_with_one_object_class() -> None:
     masks[:10, 1, 1] = 1  # every second of these shows both classes
     masks[20:22] = 0  # background alone
     dataset = Dataset("v", np.zeros((30, 3, 2, 2), np.uint8), masks, np.zeros(30, bool), ("bg", "a", "b"))
-    split = partition("voc", dataset, 3, 0)
+    split = divide("voc", dataset, 3, 0)
     used = sorted([*split.train.values, *split.test.values])
     assert used == [r for r in range(30) if not (r < 10 and r % 2 == 1) and r not in (20, 21)]
 
 
 def test_voc_small_alpha_means_few_classes() -> None:
     dataset = toy(per_class=200)
-    few = class_counts(dataset, partition("voc:alpha=0.01", dataset, 10, 0).train)
-    many = class_counts(dataset, partition("voc:alpha=100", dataset, 10, 0).train)
+    few = class_counts(dataset, divide("voc:alpha=0.01", dataset, 10, 0).train)
+    many = class_counts(dataset, divide("voc:alpha=100", dataset, 10, 0).train)
     assert (few > 0).sum(axis=1).mean() < 5 < 9 < (many > 0).sum(axis=1).mean()
 
 
 def test_quantity_is_uneven_in_size_only() -> None:
     dataset = toy(per_class=400)
-    split = partition("quantity:beta=1", dataset, 10, 0)
+    split = divide("quantity:beta=1", dataset, 10, 0)
     counts = class_counts(dataset, split.train)
     largest = counts[counts.sum(axis=1).argmax()]
     assert split.train.sizes.max() > 4 * split.train.sizes.min()
@@ -280,7 +280,7 @@ def test_quantity_is_uneven_in_size_only() -> None:
 
 def test_iid_shares_are_even_and_keep_train_and_test_apart() -> None:
     dataset = toy()
-    split = partition("iid", dataset, 7, 0)
+    split = divide("iid", dataset, 7, 0)
     assert split.train.sizes.max() - split.train.sizes.min() <= 1
     assert not dataset.test[split.train.values].any()
     assert dataset.test[split.test.values].all()
@@ -289,7 +289,7 @@ def test_iid_shares_are_even_and_keep_train_and_test_apart() -> None:
 def test_iid_for_a_million_clients() -> None:
     """Vectorised: no loop over clients, so it takes well under a few seconds."""
     started = time.perf_counter()
-    split = partition("iid:repeat=true", toy(), 1_000_000, 0)
+    split = divide("iid:repeat=true", toy(), 1_000_000, 0)
     assert time.perf_counter() - started < 5
     assert split.clients == 1_000_000
     assert (split.train.sizes == 1).all()
@@ -299,14 +299,14 @@ def test_iid_for_a_million_clients() -> None:
 
 def test_iid_one_sample_each_and_a_wanted_size() -> None:
     dataset = toy()
-    assert (partition("iid", dataset, 300, 0).train.sizes == 1).all()
-    assert (partition("iid:samples=3", dataset, 20, 0).train.sizes == 3).all()
+    assert (divide("iid", dataset, 300, 0).train.sizes == 1).all()
+    assert (divide("iid:samples=3", dataset, 20, 0).train.sizes == 3).all()
     with pytest.raises(DataError, match="301 clients need 301 training rows, toy has 300"):
-        partition("iid", dataset, 301, 0)
+        divide("iid", dataset, 301, 0)
 
 
 def test_iid_without_test_rows_makes_some() -> None:
     dataset = dataclasses.replace(toy(), test=np.zeros(400, bool))
-    split = partition("iid", dataset, 10, 0)
+    split = divide("iid", dataset, 10, 0)
     assert split.test.sizes.sum() == 100
     assert split.train.sizes.sum() == 300

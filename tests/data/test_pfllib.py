@@ -10,17 +10,17 @@ import pytest
 import torch
 
 from protofed.core.errors import DataError
-from protofed.data import load, partition
-from protofed.data.client import Loader
-from protofed.data.pfllib import write_split
+from protofed.data import divide, load
+from protofed.data.loader import Loader
+from protofed.data.pfllib_files import write_split
 
 
 def test_round_trip(tmp_path: Path) -> None:
     dataset = load("digits:normalise=signed")
-    split = partition("dirichlet:beta=0.5", dataset, 12, 0)
+    split = divide("dirichlet:beta=0.5", dataset, 12, 0)
     write_split(dataset, split, tmp_path / "set")
     again = load(f"pfllib:{tmp_path / 'set'}")
-    back = partition("pfllib", again, 0, 0)
+    back = divide("pfllib", again, 0, 0)
     assert back.clients == 12
     before, after = Loader(dataset, split), Loader(again, back)
     for client in (0, 1, 2, 10, 11):  # 10 comes after 9, not after 1
@@ -34,8 +34,8 @@ def test_round_trip(tmp_path: Path) -> None:
 def test_a_smaller_split_leaves_nothing_of_a_larger_one(tmp_path: Path) -> None:
     dataset = load("digits")
     for clients in (6, 3):
-        write_split(dataset, partition("iid", dataset, clients, 0), tmp_path)
-    assert partition("pfllib", load(f"pfllib:{tmp_path}"), 0, 0).clients == 3
+        write_split(dataset, divide("iid", dataset, clients, 0), tmp_path)
+    assert divide("pfllib", load(f"pfllib:{tmp_path}"), 0, 0).clients == 3
 
 
 def test_what_numpy_itself_wrote_is_read(tmp_path: Path) -> None:
@@ -47,9 +47,9 @@ def test_what_numpy_itself_wrote_is_read(tmp_path: Path) -> None:
             np.savez_compressed(tmp_path / part / f"{client}.npz", data=data)
     dataset = load(f"pfllib:{tmp_path}")
     assert dataset.x.shape == (12, 1, 2, 2)
-    split = partition("pfllib", dataset, 2, 0)
+    split = divide("pfllib", dataset, 2, 0)
     assert dataset.x[split.train[1]].tolist() == np.ones((3, 1, 2, 2)).tolist()
-    assert partition("pfllib", dataset, 1, 0).clients == 1
+    assert divide("pfllib", dataset, 1, 0).clients == 1
 
 
 class Evil:

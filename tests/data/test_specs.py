@@ -9,7 +9,7 @@ import pytest
 from toy_data import toy
 
 from protofed.core.errors import ConfigError, DataError
-from protofed.data import Dataset, Rows, Split, load, partition, partitions, sources
+from protofed.data import Dataset, Rows, Split, divide, load, partitions, sources
 from protofed.data.check import check_dataset, check_split
 from protofed.data.specs import parse_source
 
@@ -66,7 +66,7 @@ def test_unknown_names_show_the_nearest() -> None:
     with pytest.raises(ConfigError, match="unknown data 'fashion_mnst'; did you mean 'fashion_mnist'"):
         load("fashion_mnst")
     with pytest.raises(ConfigError, match="unknown partition 'dirichle'; did you mean 'dirichlet'"):
-        partition("dirichle", toy(), 2, 0)
+        divide("dirichle", toy(), 2, 0)
     with pytest.raises(ConfigError, match="unknown option 'perclass'; did you mean 'per_class'"):
         load("digits:perclass=3")
     with pytest.raises(ConfigError, match="unknown part 'blur'"):
@@ -82,9 +82,9 @@ def test_everything_registered_has_a_summary() -> None:
 
 def test_number_of_clients() -> None:
     with pytest.raises(ConfigError, match="at least 1, got 0"):
-        partition("iid", toy(), 0, 0)
+        divide("iid", toy(), 0, 0)
     with pytest.raises(ConfigError, match="at least 0, got -1"):
-        partition("iid", toy(), -1, 0)
+        divide("iid", toy(), -1, 0)
 
 
 @pytest.mark.parametrize(

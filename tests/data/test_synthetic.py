@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from protofed.data import load, partition
-from protofed.data.sources.synthetic import Synthetic
+from protofed.data import divide, load
+from protofed.data.source.synthetic import Synthetic
 
 
 def test_shapes_and_owners() -> None:
@@ -15,7 +15,7 @@ def test_shapes_and_owners() -> None:
     sizes = np.bincount(dataset.owner)
     assert len(sizes) == 30
     assert sizes.min() >= 50
-    split = partition("natural", dataset, 30, 0)
+    split = divide("natural", dataset, 30, 0)
     assert (split.train.sizes == np.floor(0.8 * sizes)).all()
 
 

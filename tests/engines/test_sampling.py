@@ -172,7 +172,7 @@ def test_every_method_sees_the_same_clients(sampling: str) -> None:
     expected = seen["fedproto_margin"]
     for name, jobs in seen.items():
         late_too = expected if methods[name]().partial == "use" else [j for j in expected if not j[3]]
-        if not methods[name]().needs.pooled:
+        if not methods[name]().needs.merged:
             assert jobs == late_too, name
 
 

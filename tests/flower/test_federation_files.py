@@ -131,7 +131,7 @@ def test_a_foreign_class_is_refused_by_name(tmp_path):
 def test_methods_that_cannot_be_deployed(tmp_path):
     site = write_site(tmp_path, "one", ["dog", "cat"])
     made = agree("run", resolve({"method": "centralized"}), [site.member()], [])
-    with pytest.raises(ConfigError, match="pools all samples"):
+    with pytest.raises(ConfigError, match="merges all samples"):
         make_task(made)
 
 

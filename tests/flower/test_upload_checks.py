@@ -73,7 +73,7 @@ def legs(case):
 def cases():
     for name in methods:
         needs = methods[name](**GENTLE.get(name, {})).needs
-        if not needs.pooled:
+        if not needs.merged:
             yield Toy(name, GENTLE.get(name, {}), models="mlp" if needs.model or needs.base else "mixed")
     yield Toy("fedproto", {"share_model": True})
     yield Toy("fesem", {"assign": "ways"})

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from protofed.analysis.margins import class_margins, margin_ratio
+from protofed.analysis.prototype_margins import class_margins, margin_ratio
 from protofed.core.errors import RunError
 from protofed.experiment import reopen
 from protofed.reports.collect import collect

@@ -14,7 +14,7 @@ from fake_runs import write_run
 from protofed.studies import model_measures
 from protofed.studies.cells import Cell, cells, claims, judge
 from protofed.studies.recipe import Recipe, read
-from protofed.studies.reproduce import CellPlan, Choice, plan_reproduction
+from protofed.studies.reproduce import CellPlan, Selection, plan_reproduction
 from protofed.studies.reproduction_table import compact, listing, markdown
 from protofed.studies.runner import REFUSED, Done
 
@@ -78,7 +78,7 @@ def run_all(
 
 
 def cells_of(folder: Path, recipe: Recipe, accuracies: dict, **choice) -> list[Cell]:
-    plans = plan_reproduction(recipe, Choice(**choice))
+    plans = plan_reproduction(recipe, Selection(**choice))
     return cells(recipe, plans, run_all(folder, plans, accuracies))
 
 
@@ -102,7 +102,7 @@ def test_spread_over_seeds(tmp_path: Path) -> None:
 def test_average_and_spread_over_a_setting(tmp_path: Path) -> None:
     """Three runs a seed of 40, 50 and 60: mean 50, sample deviation 10, for both seeds."""
     recipe = recipe_of(tmp_path, 'spread = "over"\nover = { stragglers = [0.0, 0.5, 0.8] }')
-    plans = plan_reproduction(recipe, Choice(rows=["A"]))
+    plans = plan_reproduction(recipe, Selection(rows=["A"]))
     done = {}
     for of_seed in plans[0].by_seed:
         for planned, value in zip(of_seed, (40.0, 50.0, 60.0), strict=True):
@@ -129,7 +129,7 @@ def test_average_and_spread_over_a_setting(tmp_path: Path) -> None:
 def test_what_is_measured(tmp_path: Path, about: str, column: str, value: float) -> None:
     """Rounds with clients (10, 10), (30, 70), (20, 40): means 10, 50, 30; losses 1/r and 2/r."""
     recipe = recipe_of(tmp_path, about, column)
-    plans = plan_reproduction(recipe, Choice(rows=["A"], seeds=1, settings={"rounds": 3}))
+    plans = plan_reproduction(recipe, Selection(rows=["A"], seeds=1, settings={"rounds": 3}))
     (planned,) = plans[0].runs
     rounds = [[10.0, 10.0], [30.0, 70.0], [20.0, 40.0]]
     done = {planned.key: write_run(tmp_path / "run", planned, {"gp_local": rounds})}
@@ -150,7 +150,7 @@ def test_what_is_measured(tmp_path: Path, about: str, column: str, value: float)
 def test_as_of_a_round(tmp_path: Path, column: str, value: float) -> None:
     """Rounds with clients (10, 10), (30, 70), (20, 40): means 10, 50, 30."""
     recipe = recipe_of(tmp_path, "", column)
-    plans = plan_reproduction(recipe, Choice(rows=["A"], seeds=1, settings={"rounds": 3}))
+    plans = plan_reproduction(recipe, Selection(rows=["A"], seeds=1, settings={"rounds": 3}))
     (planned,) = plans[0].runs
     rounds = [[10.0, 10.0], [30.0, 70.0], [20.0, 40.0]]
     done = {planned.key: write_run(tmp_path / "run", planned, {"gp_local": rounds})}
@@ -161,7 +161,7 @@ def test_as_of_a_round(tmp_path: Path, column: str, value: float) -> None:
 def test_losses_of_one_round_and_of_a_tenth(tmp_path: Path, measure: str, value: float) -> None:
     """20 rounds planned, a tenth is two; as of round 10, also while the run is still on its way."""
     recipe = recipe_of(tmp_path, "", f'round = 10\nmeasure = "{measure}"')
-    plans = plan_reproduction(recipe, Choice(rows=["A"], seeds=1, settings={"rounds": 20}))
+    plans = plan_reproduction(recipe, Selection(rows=["A"], seeds=1, settings={"rounds": 20}))
     (planned,) = plans[0].runs
     for done_rounds in (12, 20):
         acc = {"gp_local": [[50.0, 50.0]] * done_rounds}
@@ -178,7 +178,7 @@ def test_a_column_over_rounds_is_one_for_each(tmp_path: Path) -> None:
         ("x, round 1", 1, 1.0),
         ("x, round 2", 2, 2.0),
     ]
-    keys = {planned.key for plan in plan_reproduction(recipe, Choice(seeds=1)) for planned in plan.runs}
+    keys = {planned.key for plan in plan_reproduction(recipe, Selection(seeds=1)) for planned in plan.runs}
     assert len(keys) == 2  # one run a row
 
 
@@ -187,14 +187,14 @@ def test_many_columns_stand_one_below_the_other(tmp_path: Path) -> None:
     text = RECIPE.format(about="", column=f"rounds = {list(range(1, 14))}", order="")
     path.write_text(text[: text.index("[published.mean]")])
     recipe = read(path)
-    table = compact(recipe, cells(recipe, plan_reproduction(recipe, Choice()), {}))
+    table = compact(recipe, cells(recipe, plan_reproduction(recipe, Selection()), {}))
     assert list(table.headings) == ["", "A", "B"]
     assert [row[0] for row in table.rows][:2] == ["x, round 1", "x, round 2"]
 
 
 def test_a_distance_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = recipe_of(tmp_path, "", 'measure = "proto_distance"')
-    plans = plan_reproduction(recipe, Choice(rows=["A"], seeds=1))
+    plans = plan_reproduction(recipe, Selection(rows=["A"], seeds=1))
     done = run_all(tmp_path, plans, {"A": [[50, 50]]})
     calls = []
 
@@ -228,7 +228,7 @@ def test_a_distance_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 )
 def test_not_comparable(tmp_path: Path, about: str, column: str, settings: dict, why: str) -> None:
     recipe = recipe_of(tmp_path, about, column)
-    plans = plan_reproduction(recipe, Choice(rows=["A"], settings=settings))
+    plans = plan_reproduction(recipe, Selection(rows=["A"], settings=settings))
     done = run_all(tmp_path, plans, {"A": [[50, 50], [50, 50]]}, rounds=settings.get("rounds", 2))
     (cell,) = cells(recipe, plans, done)
     assert (cell.verdict, cell.why, cell.difference) == ("not comparable", why, 0.0)
@@ -246,14 +246,14 @@ def test_not_comparable(tmp_path: Path, about: str, column: str, settings: dict,
 )
 def test_still_comparable(tmp_path: Path, settings: dict) -> None:
     recipe = recipe_of(tmp_path)
-    plans = plan_reproduction(recipe, Choice(rows=["A"], settings=settings))
+    plans = plan_reproduction(recipe, Selection(rows=["A"], settings=settings))
     done = run_all(tmp_path, plans, {"A": [[50, 50], [50, 50]]})
     assert cells(recipe, plans, done)[0].verdict == "agrees"
 
 
 def test_a_run_on_its_way_is_not_comparable(tmp_path: Path) -> None:
     recipe = recipe_of(tmp_path)
-    plans = plan_reproduction(recipe, Choice(rows=["A"]))
+    plans = plan_reproduction(recipe, Selection(rows=["A"]))
     done = run_all(tmp_path, plans, {"A": [[50, 50], [50, 50]]}, rounds=1)
     (cell,) = cells(recipe, plans, done)
     assert (cell.verdict, cell.why) == ("not comparable", "only 1 of 2 rounds done so far")
@@ -261,7 +261,7 @@ def test_a_run_on_its_way_is_not_comparable(tmp_path: Path) -> None:
 
 def test_refused_and_missing_runs(tmp_path: Path) -> None:
     recipe = recipe_of(tmp_path)
-    plans = plan_reproduction(recipe, Choice())
+    plans = plan_reproduction(recipe, Selection())
     refused = {p.key: Done(p, tmp_path, REFUSED, "needs one architecture") for p in plans[0].runs}
     a, b = cells(recipe, plans, refused)
     assert (a.verdict, a.why) == ("not run", "needs one architecture")
@@ -289,7 +289,7 @@ def test_claims(tmp_path: Path) -> None:
 
 def test_no_claim_while_one_row_is_behind(tmp_path: Path) -> None:
     recipe = recipe_of(tmp_path)
-    plans = plan_reproduction(recipe, Choice(seeds=1))
+    plans = plan_reproduction(recipe, Selection(seeds=1))
     accuracies = {"A": [[50, 50]], "B": [[40, 40]]}
     done = run_all(tmp_path, plans[:1], accuracies) | run_all(tmp_path, plans[1:], accuracies, rounds=1)
     found = cells(recipe, plans, done)
@@ -302,14 +302,14 @@ def test_no_claim_while_one_row_is_behind(tmp_path: Path) -> None:
 def test_a_setting_that_replaces_what_is_averaged_over_is_a_change(tmp_path: Path) -> None:
     """The first of the three values is the one given: only the others change."""
     recipe = recipe_of(tmp_path, 'spread = "over"\nover = { stragglers = [0.0, 0.5, 0.8] }')
-    plans = plan_reproduction(recipe, Choice(rows=["A"], settings={"stragglers": 0.0}))
+    plans = plan_reproduction(recipe, Selection(rows=["A"], settings={"stragglers": 0.0}))
     assert plans[0].why == ("stragglers changed",)
 
 
 def test_no_claim_between_different_parts_of_an_average(tmp_path: Path) -> None:
     """A ran with three shares of stragglers, B with one: the same rounds and seeds, but no comparison."""
     recipe = recipe_of(tmp_path, 'spread = "over"\nover = { stragglers = [0.0, 0.5, 0.8] }')
-    plans = plan_reproduction(recipe, Choice(seeds=1))
+    plans = plan_reproduction(recipe, Selection(seeds=1))
     done = run_all(tmp_path, plans, {"A": [[50, 50]], "B": [[40, 40]]})
     assert [claim.holds for claim in claims(recipe, cells(recipe, plans, done))] == [True]
     for planned in plans[1].by_seed[0][1:]:
@@ -322,13 +322,13 @@ def test_no_claim_between_different_parts_of_an_average(tmp_path: Path) -> None:
 
 def test_a_recipe_has_its_own_seed(tmp_path: Path) -> None:
     (tmp_path / "toy.toml").write_text("seed = 7\n" + RECIPE.format(about="", column="", order=""))
-    plans = plan_reproduction(read(tmp_path / "toy.toml"), Choice())
+    plans = plan_reproduction(read(tmp_path / "toy.toml"), Selection())
     assert [planned.seed for runs in plans[0].by_seed for planned in runs] == [7, 8]
 
 
 def test_a_loss_that_not_every_round_has(tmp_path: Path) -> None:
     recipe = recipe_of(tmp_path, "", 'measure = "test_loss"')
-    plans = plan_reproduction(recipe, Choice(rows=["A"], seeds=1))
+    plans = plan_reproduction(recipe, Selection(rows=["A"], seeds=1))
     done = run_all(tmp_path, plans, {"A": [[50, 50]]})
     path = next(iter(done.values())).path / "metrics.jsonl"
     first, last = (json.loads(line) for line in path.read_text().splitlines())
@@ -340,7 +340,7 @@ def test_a_loss_that_not_every_round_has(tmp_path: Path) -> None:
 def test_options_are_for_rows_of_one_method(tmp_path: Path) -> None:
     settings = {"options": {"lam": 0.5}}
     with pytest.raises(Exception, match="several methods are compared"):
-        plan_reproduction(recipe_of(tmp_path), Choice(settings=settings))
+        plan_reproduction(recipe_of(tmp_path), Selection(settings=settings))
 
 
 def test_claims_of_losses_and_spreads(tmp_path: Path) -> None:
@@ -357,12 +357,12 @@ def test_claims_of_losses_and_spreads(tmp_path: Path) -> None:
 
 def test_rows_and_columns_are_chosen(tmp_path: Path) -> None:
     recipe = recipe_of(tmp_path)
-    assert [p.row.name for p in plan_reproduction(recipe, Choice(rows=["b"]))] == ["B"]
-    assert [p.row.name for p in plan_reproduction(recipe, Choice(rows=["fedproto"]))] == ["A"]
+    assert [p.row.name for p in plan_reproduction(recipe, Selection(rows=["b"]))] == ["B"]
+    assert [p.row.name for p in plan_reproduction(recipe, Selection(rows=["fedproto"]))] == ["A"]
     with pytest.raises(Exception, match="unknown method 'C'"):
-        plan_reproduction(recipe, Choice(rows=["C"]))
+        plan_reproduction(recipe, Selection(rows=["C"]))
     with pytest.raises(Exception, match="unknown column 'y'"):
-        plan_reproduction(recipe, Choice(columns=["y"]))
+        plan_reproduction(recipe, Selection(columns=["y"]))
 
 
 GOLDEN = """\

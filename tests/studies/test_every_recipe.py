@@ -11,21 +11,21 @@ import pytest
 from protofed import experiment
 from protofed.config import Config
 from protofed.core.options import build
-from protofed.data import Dataset, load, partition, partitions, sources
+from protofed.data import Dataset, divide, load, partitions, sources
 from protofed.data.specs import parse_source
 from protofed.models.groups import read_members
 from protofed.models.written import write_family
 from protofed.runs.modes import plain
 from protofed.studies.plan import Planned
 from protofed.studies.recipe import load_recipe, recipe_ids
-from protofed.studies.reproduce import Choice, plan_reproduction
+from protofed.studies.reproduce import Selection, plan_reproduction
 
 TRAINED = [name for name in recipe_ids() if not load_recipe(name).about.costs]
 
 
 @cache
 def planned(name: str) -> list[Planned]:
-    plans = plan_reproduction(load_recipe(name), Choice(seeds=1))
+    plans = plan_reproduction(load_recipe(name), Selection(seeds=1))
     return list({one.key: one for plan in plans for one in plan.runs}.values())
 
 
@@ -56,7 +56,7 @@ def test_methods_get_what_they_need(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_prediction_modes_exist(name: str) -> None:
-    for plan in plan_reproduction(load_recipe(name), Choice(seeds=1)):
+    for plan in plan_reproduction(load_recipe(name), Selection(seeds=1)):
         if plan.runs and plan.row.mode:
             modes = plan.runs[-1].config.make_method().modes
             assert plain(plan.row.mode) in modes
@@ -64,7 +64,7 @@ def test_prediction_modes_exist(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_rounds_of_columns_are_tested_and_within_the_run(name: str) -> None:
-    for plan in plan_reproduction(load_recipe(name), Choice(seeds=1)):
+    for plan in plan_reproduction(load_recipe(name), Selection(seeds=1)):
         for one in plan.runs:
             if plan.column.round is not None:
                 assert plan.column.round <= one.config.rounds.rounds
@@ -118,7 +118,7 @@ def test_runs_can_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
     """Methods, options, networks and classes fit together; the real split needs the real data."""
     monkeypatch.setattr(experiment, "load", made_up)
     monkeypatch.setattr(
-        experiment, "partition", lambda spec, data, clients, seed: partition("iid", data, clients, seed)
+        experiment, "divide", lambda spec, data, clients, seed: divide("iid", data, clients, seed)
     )
     runs = representatives()
     assert {"fedplcc", "fpl", "fedproto_margin", "fedatt", "fcclplus", "fesem"} <= {

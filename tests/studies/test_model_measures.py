@@ -17,7 +17,7 @@ from protofed.studies.cells import cells
 from protofed.studies.figures import draw_recipe
 from protofed.studies.model_measures import measured
 from protofed.studies.recipe import Recipe, read
-from protofed.studies.reproduce import Choice, plan_reproduction
+from protofed.studies.reproduce import Selection, plan_reproduction
 from protofed.studies.runner import carry_out
 
 RECIPE = """
@@ -80,7 +80,7 @@ def found(
 ) -> tuple[Path, dict[tuple[str, str], float]]:
     """The row Margin alone: the runs that it is compared with come along."""
     root = tmp_path_factory.mktemp("runs")
-    plans = plan_reproduction(recipe, Choice(rows=["Margin"]))
+    plans = plan_reproduction(recipe, Selection(rows=["Margin"]))
     done = carry_out([planned for plan in plans for planned in plan.runs], root)
     ours = {(cell.row, cell.column): cell.ours for cell in cells(recipe, plans, done)}
     return root, ours
@@ -91,7 +91,7 @@ def run_of(root: Path, name: str) -> Path:
 
 
 def test_runs_that_are_compared_with_come_first(recipe: Recipe) -> None:
-    plans = plan_reproduction(recipe, Choice(rows=["Margin"], columns=["FFD"]))
+    plans = plan_reproduction(recipe, Selection(rows=["Margin"], columns=["FFD"]))
     names = [planned.row for planned in plans[0].runs]
     assert names == ["Central FFD", "FedAvg FFD", "Margin FFD"]
 
@@ -145,7 +145,7 @@ def test_the_figure_has_a_panel_for_each_measure(
     recipe: Recipe, found: tuple[Path, dict[tuple[str, str], float]], tmp_path: Path
 ) -> None:
     pytest.importorskip("matplotlib")
-    plans = plan_reproduction(recipe, Choice(rows=["Margin"]))
+    plans = plan_reproduction(recipe, Selection(rows=["Margin"]))
     done = carry_out([planned for plan in plans for planned in plan.runs], found[0], budget=0)
     path = draw_recipe(recipe, cells(recipe, plans, done), tmp_path / "features.svg")
     assert path.read_text().count("axes_") >= 2

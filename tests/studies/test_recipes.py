@@ -14,7 +14,7 @@ from protofed.core.errors import ConfigError
 from protofed.studies import costs
 from protofed.studies.cells import AGREES, DIFFERS, NOT_RUN, cells
 from protofed.studies.recipe import load_recipe, read, recipe_folder, recipe_ids
-from protofed.studies.reproduce import Choice, plan_reproduction
+from protofed.studies.reproduce import Selection, plan_reproduction
 
 EXPECTED = {
     "fp-t2", "fp-t3", "fp-t4", "fp-f3", "fp-f4", "fp-params", "tgp-t1", "tgp-t5", "tgp-t6", "tgp-t7",
@@ -32,7 +32,7 @@ def test_all_are_there_in_order():
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_every_cell_resolves(name):
     recipe = load_recipe(name)
-    plans = plan_reproduction(recipe, Choice())
+    plans = plan_reproduction(recipe, Selection())
     assert len(plans) == len(recipe.rows) * len(recipe.columns)
     assert recipe.about.paper
     assert recipe.about.title
@@ -120,21 +120,21 @@ def test_domain_averages_are_means_of_the_domains():
 
 def test_all_methods_of_fedplcc_train_alike():
     """E = 10 epochs of 300 samples in batches of 32, none left out, whatever the rows' presets say."""
-    for row in plan_reproduction(load_recipe("plcc-t2"), Choice(columns=["Avg"])):
+    for row in plan_reproduction(load_recipe("plcc-t2"), Selection(columns=["Avg"])):
         train = row.runs[0].config.train
         assert (train.epochs, train.batch_size, train.drop_last) == (10, 32, False), row.row.name
 
 
 def test_fedplcc_has_thirty_images_a_class():
-    (planned, *_) = plan_reproduction(load_recipe("plcc-t2"), Choice(rows=["FedPLCC"]))[0].runs
+    (planned, *_) = plan_reproduction(load_recipe("plcc-t2"), Selection(rows=["FedPLCC"]))[0].runs
     assert planned.config.partition == "domain:m=30"
-    (planned, *_) = plan_reproduction(load_recipe("plcc-t2"), Choice(rows=["FPL"]))[0].runs
+    (planned, *_) = plan_reproduction(load_recipe("plcc-t2"), Selection(rows=["FPL"]))[0].runs
     assert planned.config.make_method().pull == "mean"
 
 
 def test_weights_of_fedplcc_depend_on_the_data():
     found = {
-        name: plan_reproduction(load_recipe(name), Choice(rows=["FedPLCC"]))[0]
+        name: plan_reproduction(load_recipe(name), Selection(rows=["FedPLCC"]))[0]
         .runs[0]
         .config.make_method()
         .lam1
@@ -145,7 +145,7 @@ def test_weights_of_fedplcc_depend_on_the_data():
 
 def test_settings_of_some_cells():
     """FedProto: batch 4 with the released code, 8 elsewhere, rounds as printed."""
-    plans = {(p.row.name, p.column.name): p for p in plan_reproduction(load_recipe("fp-t2"), Choice())}
+    plans = {(p.row.name, p.column.name): p for p in plan_reproduction(load_recipe("fp-t2"), Selection())}
     proto = plans["FedProto", "n=4, stdev 3"].runs[0].config
     assert (proto.train.batch_size, proto.train.drop_last, proto.rounds.rounds) == (4, True, 100)
     assert proto.partition == "nway:n=4,k=100,stdev=3,bounds=mnist"
@@ -157,7 +157,7 @@ def test_settings_of_some_cells():
 
 
 def test_mu_of_fedprox_depends_on_the_data():
-    plans = {(p.row.name, p.column.name): p for p in plan_reproduction(load_recipe("pm-t2"), Choice())}
+    plans = {(p.row.name, p.column.name): p for p in plan_reproduction(load_recipe("pm-t2"), Selection())}
     mu = [plans["FedProx", f"acc {data}"].runs[0].config.options["mu"] for data in ("Synthetic", "MNIST")]
     assert mu == [0.1, 1.0]
     shares = [planned.config.rounds.stragglers for planned in plans["FedAvg", "acc MNIST"].runs[:3]]
@@ -167,7 +167,7 @@ def test_mu_of_fedprox_depends_on_the_data():
 def test_columns_share_runs():
     """The five domains and their average are one run a seed; accuracy and loss, too."""
     for name, runs in (("plcc-t2", 8 * 3), ("pm-t3", 10 * 3 * 3)):
-        plans = plan_reproduction(load_recipe(name), Choice())
+        plans = plan_reproduction(load_recipe(name), Selection())
         assert len({planned.key for plan in plans for planned in plan.runs}) == runs
 
 
@@ -176,7 +176,7 @@ def test_columns_share_runs():
 
 def computed(name):
     recipe = load_recipe(name)
-    found = cells(recipe, plan_reproduction(recipe, Choice()), {})
+    found = cells(recipe, plan_reproduction(recipe, Selection()), {})
     return {(cell.row, cell.column): cell for cell in found}
 
 
@@ -303,7 +303,7 @@ def test_the_first_cell_can_be_built(name, tmp_path, monkeypatch):
     if missing:
         pytest.skip(f"PROTOFED_DATA does not hold {missing[0]}")
     monkeypatch.setenv("PROTOFED_CACHE", str(tmp_path))
-    (planned, *_) = plan_reproduction(recipe, Choice(settings={"engine": "sequential"}))[0].runs
+    (planned, *_) = plan_reproduction(recipe, Selection(settings={"engine": "sequential"}))[0].runs
     built = experiment.build(planned.config)
     assert built.task.clients == planned.config.clients
     built.federation.engine.close()

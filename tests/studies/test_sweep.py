@@ -16,7 +16,7 @@ from protofed.studies.cells import cells
 from protofed.studies.compare import compare, shown
 from protofed.studies.figures import draw_recipe, draw_sweep
 from protofed.studies.recipe import load_recipe
-from protofed.studies.reproduce import Choice, plan_reproduction
+from protofed.studies.reproduce import Selection, plan_reproduction
 from protofed.studies.search import search
 from protofed.studies.sweep import Axis, corners, grid, label, plan_point, point_layer, read_axis, set_in_form
 
@@ -235,5 +235,5 @@ def test_a_figure_of_a_recipe(tmp_path: Path) -> None:
     """FedProto's Figure 4 has two panels: accuracy and distance."""
     pytest.importorskip("matplotlib")
     recipe = load_recipe("fp-f4")
-    found = cells(recipe, plan_reproduction(recipe, Choice(seeds=1)), {})
+    found = cells(recipe, plan_reproduction(recipe, Selection(seeds=1)), {})
     assert drawn(draw_recipe(recipe, found, tmp_path / "figure.png"))

@@ -6,7 +6,7 @@ import math
 
 from rich.console import Console
 
-from protofed.studies.files import write_study
+from protofed.studies.study_files import write_study
 from protofed.studies.tables import Table, as_csv, number, with_spread
 
 

@@ -1,35 +1,10 @@
-"""How data is divided among clients, one file per rule. Importing this package registers all of them.
+"""How data is divided among clients, one file per rule, which registers itself: importing this package
+imports all.
 
 Written here rather than taken from flwr-datasets: that package works on Hugging Face datasets only,
 brings their whole stack along, and has neither FedProto's n-way rule nor FedTGP's balance rule.
 """
 
-from . import (
-    dirichlet,
-    domain,
-    extended_dirichlet,
-    femnist_letters,
-    iid,
-    natural,
-    nway,
-    pathological,
-    pfllib,
-    power_law,
-    quantity,
-    voc,
-)
+from ...core.registry import import_all
 
-__all__ = [
-    "dirichlet",
-    "domain",
-    "extended_dirichlet",
-    "femnist_letters",
-    "iid",
-    "natural",
-    "nway",
-    "pathological",
-    "pfllib",
-    "power_law",
-    "quantity",
-    "voc",
-]
+import_all(__name__, __path__)

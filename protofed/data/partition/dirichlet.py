@@ -20,7 +20,7 @@ import numpy as np
 from ...core.options import option
 from ...core.rng import numpy_generator
 from ..base import Dataset, Partitioner, Split, partitions
-from .pool import Pool, holdout
+from .sorted_rows import SortedRows, holdout
 from .tries import draw_until
 
 
@@ -38,17 +38,17 @@ class Dirichlet(Partitioner):
 
     def split(self, dataset: Dataset, clients: int, seed: int) -> Split:
         rng = numpy_generator(seed, "partition", self.name)
-        pool = Pool(dataset, rng=rng)
+        by_class = SortedRows(dataset, rng=rng)
         minimum = self.minimum or least_rows(len(dataset.x), clients, self.batch, self.train)
         amounts = draw_until(
-            lambda: self._draw(pool.counts, clients, rng),
+            lambda: self._draw(by_class.counts, clients, rng),
             minimum,
             self.tries,
             clients,
             len(dataset.x),
             self.name,
         )
-        return holdout(pool.deal(amounts), self.train, rng)
+        return holdout(by_class.deal(amounts), self.train, rng)
 
     def _draw(self, counts: np.ndarray, clients: int, rng: np.random.Generator) -> np.ndarray:
         amounts = np.zeros((clients, len(counts)), dtype=np.int64)

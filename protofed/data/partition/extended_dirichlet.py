@@ -20,7 +20,7 @@ from ...core.options import option
 from ...core.rng import numpy_generator
 from ..base import Dataset, Partitioner, Split, partitions
 from .dirichlet import cut_sizes
-from .pool import Pool, holdout
+from .sorted_rows import SortedRows, holdout
 from .tries import draw_until
 
 
@@ -37,13 +37,18 @@ class ExtendedDirichlet(Partitioner):
 
     def split(self, dataset: Dataset, clients: int, seed: int) -> Split:
         rng = numpy_generator(seed, "partition", self.name)
-        pool = Pool(dataset, rng=rng)
-        holds = self._deal_classes(pool.counts, clients, rng)
-        held = int(pool.counts[holds.any(axis=0)].sum())
+        by_class = SortedRows(dataset, rng=rng)
+        holds = self._deal_classes(by_class.counts, clients, rng)
+        held = int(by_class.counts[holds.any(axis=0)].sum())
         amounts = draw_until(
-            lambda: self._draw(holds, pool.counts, rng), self.minimum, self.tries, clients, held, self.name
+            lambda: self._draw(holds, by_class.counts, rng),
+            self.minimum,
+            self.tries,
+            clients,
+            held,
+            self.name,
         )
-        return holdout(pool.deal(amounts), self.train, rng)
+        return holdout(by_class.deal(amounts), self.train, rng)
 
     def _deal_classes(self, counts: np.ndarray, clients: int, rng: np.random.Generator) -> np.ndarray:
         """[K, C] bool with n classes in each row."""

@@ -21,7 +21,7 @@ from ...core.options import option
 from ...core.rng import numpy_generator
 from ..base import Dataset, Partitioner, Rows, Split, partitions
 from ..grouped import total_before
-from .pool import Pool, holdout
+from .sorted_rows import SortedRows, holdout
 
 LETTERS = "abcdefghij"
 
@@ -43,43 +43,45 @@ class FemnistLetters(Partitioner):
                 "femnist:classes=letters"
             )
         rng = numpy_generator(seed, "partition", self.name)
-        pool = Pool(dataset)
+        by_class = SortedRows(dataset)
         ids = np.array([dataset.classes.index(letter) for letter in LETTERS])
         client, j = np.repeat(np.arange(clients), self.ways), np.tile(np.arange(self.ways), clients)
         cls = ids[(client + j) % len(LETTERS)]
         amount = np.maximum(2, (rng.lognormal(4, 1, clients) + 5) / self.ways).astype(np.int64)[client]
-        self._check(total_before(cls, amount) + amount, cls, client, pool, dataset)
+        self._check(total_before(cls, amount) + amount, cls, client, by_class, dataset)
         if not self.repeat:
-            rows = pool.cut(client, cls, total_before(cls, amount), amount, clients)
+            rows = by_class.cut(client, cls, total_before(cls, amount), amount, clients)
             return holdout(rows, self.train, rng)
         keep = np.maximum(1, np.floor(self.train * amount + 1e-9).astype(np.int64))
-        train, test = (Pool(dataset, rows) for rows in self._set_aside(pool))
+        train, test = (SortedRows(dataset, rows) for rows in self._set_aside(by_class))
         return Split(
             _again(train, client, cls, keep, clients), _again(test, client, cls, amount - keep, clients)
         )
 
-    def _set_aside(self, pool: Pool) -> tuple[np.ndarray, np.ndarray]:
+    def _set_aside(self, by_class: SortedRows) -> tuple[np.ndarray, np.ndarray]:
         """Rows for training, at least one a letter, and for tests."""
-        rank = np.arange(len(pool.rows)) - np.repeat(pool.starts, pool.counts)
-        keep = np.maximum(1, np.floor(self.train * pool.counts + 1e-9))
-        trains = rank < np.repeat(keep, pool.counts)
-        return np.sort(pool.rows[trains]), np.sort(pool.rows[~trains])
+        rank = np.arange(len(by_class.rows)) - np.repeat(by_class.starts, by_class.counts)
+        keep = np.maximum(1, np.floor(self.train * by_class.counts + 1e-9))
+        trains = rank < np.repeat(keep, by_class.counts)
+        return np.sort(by_class.rows[trains]), np.sort(by_class.rows[~trains])
 
     def _check(
-        self, end: np.ndarray, cls: np.ndarray, client: np.ndarray, pool: Pool, dataset: Dataset
+        self, end: np.ndarray, cls: np.ndarray, client: np.ndarray, by_class: SortedRows, dataset: Dataset
     ) -> None:
-        short = np.flatnonzero(end > pool.counts[cls])
-        empty = pool.counts[cls].min() == 0
+        short = np.flatnonzero(end > by_class.counts[cls])
+        empty = by_class.counts[cls].min() == 0
         if empty or (len(short) and not self.repeat):
-            p = int(pool.counts[cls].argmin()) if empty else int(short[0])
+            p = int(by_class.counts[cls].argmin()) if empty else int(short[0])
             raise DataError(
                 f"femnist_letters: client {client[p]} needs {end[p]} rows of {dataset.classes[cls[p]]!r} to "
-                f"be there, {pool.counts[cls[p]]} are; use fewer clients"
+                f"be there, {by_class.counts[cls[p]]} are; use fewer clients"
                 + ("" if empty else " or repeat=true to reuse rows")
             )
 
 
-def _again(pool: Pool, client: np.ndarray, cls: np.ndarray, amount: np.ndarray, clients: int) -> Rows:
+def _again(
+    by_class: SortedRows, client: np.ndarray, cls: np.ndarray, amount: np.ndarray, clients: int
+) -> Rows:
     """Rows in order, from the first again when they run out; none twice for one client."""
-    amount = np.minimum(amount, pool.counts[cls])
-    return pool.cut(client, cls, total_before(cls, amount), amount, clients, wrap=True)
+    amount = np.minimum(amount, by_class.counts[cls])
+    return by_class.cut(client, cls, total_before(cls, amount), amount, clients, wrap=True)

@@ -1,6 +1,6 @@
 """Equal random shares; the published train and test rows are divided separately.
 
-A set without test rows first loses a random quarter to the test pool. All steps are array
+A set without test rows first loses a random quarter to the test rows. All steps are array
 operations, so a million clients take no longer than the shuffling.
 """
 

@@ -15,7 +15,7 @@ from ...core.errors import DataError
 from ...core.options import option
 from ...core.rng import numpy_generator
 from ..base import Dataset, Partitioner, Rows, Split, partitions
-from .pool import holdout, offsets_of
+from .sorted_rows import holdout, offsets_of
 
 
 @partitions.register("natural")

@@ -22,7 +22,7 @@ from ...core.errors import ConfigError, DataError
 from ...core.options import option
 from ...core.rng import numpy_generator
 from ..base import Dataset, Partitioner, Rows, Split, partitions
-from .pool import Pool
+from .sorted_rows import SortedRows
 
 
 @partitions.register("nway")
@@ -49,8 +49,8 @@ class NWay(Partitioner):
             raise DataError(f"nway: {dataset.name} has no test rows, which this rule needs; use another one")
         ways, shots = self._ways(dataset.num_classes, clients, rng), self._shots(clients, rng)
         holds = rng.random((clients, dataset.num_classes)).argsort(axis=1).argsort(axis=1) < ways[:, None]
-        train = Pool(dataset, np.flatnonzero(~dataset.test))
-        test = Pool(dataset, np.flatnonzero(dataset.test))
+        train = SortedRows(dataset, np.flatnonzero(~dataset.test))
+        test = SortedRows(dataset, np.flatnonzero(dataset.test))
         return Split(
             _cut(train, holds * shots[:, None], self.stride, 110, "training"),
             self._test_rows(test, holds, 40 if dataset.name == "mnist" else 15),
@@ -71,16 +71,16 @@ class NWay(Partitioner):
             raise ConfigError(f"nway: k={self.k} and stdev={self.stdev} leave no choice in [{low}, {high})")
         return rng.integers(low, high, clients)
 
-    def _test_rows(self, pool: Pool, holds: np.ndarray, published: int) -> Rows:
+    def _test_rows(self, by_class: SortedRows, holds: np.ndarray, published: int) -> Rows:
         if self.test:
-            return _cut(pool, holds * self.test, None, self.test, "test")
+            return _cut(by_class, holds * self.test, None, self.test, "test")
         holders = holds.sum(axis=0)
-        fits = int((pool.counts[holders > 0] // holders[holders > 0]).min())
+        fits = int((by_class.counts[holders > 0] // holders[holders > 0]).min())
         rows = max(1, min(published, fits))
-        return _cut(pool, holds * rows, None, rows, "test")
+        return _cut(by_class, holds * rows, None, rows, "test")
 
 
-def _cut(pool: Pool, amounts: np.ndarray, stride: int | None, published: int, part: str) -> Rows:
+def _cut(by_class: SortedRows, amounts: np.ndarray, stride: int | None, published: int, part: str) -> Rows:
     """Rows [stride·i, stride·i + amount) of each class, or consecutive ones where that is too much."""
     client, cls = np.nonzero(amounts)
     count = amounts[client, cls]
@@ -88,14 +88,14 @@ def _cut(pool: Pool, amounts: np.ndarray, stride: int | None, published: int, pa
         raise ConfigError(f"nway: stride {stride} is less than the {count.max()} rows that a client takes")
     first = client * (stride or max(published, int(count.max())))
     if stride is None:
-        small = np.isin(cls, cls[first + count > pool.counts[cls]])
+        small = np.isin(cls, cls[first + count > by_class.counts[cls]])
         consecutive = (np.cumsum(amounts, axis=0) - amounts)[client, cls]
         first = np.where(small, consecutive, first)
-    short = np.flatnonzero(first + count > pool.counts[cls])
+    short = np.flatnonzero(first + count > by_class.counts[cls])
     if len(short):
         p = short[0]
         raise DataError(
             f"nway: client {client[p]} needs {part} rows {first[p]} to {first[p] + count[p] - 1} of class "
-            f"{cls[p]}, which has {pool.counts[cls[p]]}; lower k, stride or the number of clients"
+            f"{cls[p]}, which has {by_class.counts[cls[p]]}; lower k, stride or the number of clients"
         )
-    return pool.cut(client, cls, first, count, len(amounts))
+    return by_class.cut(client, cls, first, count, len(amounts))

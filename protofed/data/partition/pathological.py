@@ -17,7 +17,7 @@ from ...core.options import option
 from ...core.rng import numpy_generator
 from ..base import Dataset, Partitioner, Split, partitions
 from .dirichlet import least_rows
-from .pool import Pool, holdout
+from .sorted_rows import SortedRows, holdout
 
 
 @partitions.register("pathological")
@@ -34,18 +34,18 @@ class Pathological(Partitioner):
         if self.p > dataset.num_classes:
             raise ConfigError(f"pathological: p={self.p} but the data has {dataset.num_classes} classes")
         rng = numpy_generator(seed, "partition", self.name)
-        pool = Pool(dataset)
+        by_class = SortedRows(dataset)
         least = least_rows(len(dataset.x), clients, self.batch, self.train)
         amounts = np.zeros((clients, dataset.num_classes), dtype=np.int64)
         quota = np.full(clients, self.p)
-        for cls, count in enumerate(pool.counts):
+        for cls, count in enumerate(by_class.counts):
             chosen = np.flatnonzero(quota)[: -(-clients * self.p // dataset.num_classes)]
             if len(chosen) and count:
                 amounts[chosen, cls] = self._sizes(
                     int(count), len(chosen), least / dataset.num_classes, cls, rng
                 )
                 quota[chosen] -= 1
-        return holdout(pool.deal(amounts), self.train, rng)
+        return holdout(by_class.deal(amounts), self.train, rng)
 
     def _sizes(
         self, count: int, holders: int, least: float, cls: int, rng: np.random.Generator

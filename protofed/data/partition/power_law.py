@@ -20,7 +20,7 @@ from ...core.options import option
 from ...core.rng import numpy_generator
 from ..base import Dataset, Partitioner, Split, partitions
 from ..grouped import rank_within, total_before
-from .pool import Pool, holdout
+from .sorted_rows import SortedRows, holdout
 
 
 @partitions.register("power_law")
@@ -38,19 +38,19 @@ class PowerLaw(Partitioner):
         if self.ways > classes:
             raise ConfigError(f"power_law: ways={self.ways} but the data has {classes} classes")
         rng = numpy_generator(seed, "partition", self.name)
-        pool = Pool(dataset)
+        by_class = SortedRows(dataset)
         client, j = np.repeat(np.arange(clients), self.ways), np.tile(np.arange(self.ways), clients)
         cls = (client + j) % classes
         base = np.bincount(cls, minlength=classes) * self.shots
-        if (short := np.flatnonzero(base > pool.counts)).size:
+        if (short := np.flatnonzero(base > by_class.counts)).size:
             raise DataError(
                 f"power_law: {clients} clients need {base[short[0]]} rows of class {short[0]}, which has "
-                f"{pool.counts[short[0]]}; use fewer clients or shots"
+                f"{by_class.counts[short[0]]}; use fewer clients or shots"
             )
         q = rng.lognormal(0, self.sigma, (classes, -(-clients // classes), self.ways))
-        q *= ((pool.counts - base) / q.sum(axis=(1, 2)))[:, None, None]
+        q *= ((by_class.counts - base) / q.sum(axis=(1, 2)))[:, None, None]
         extra = q[cls, client // classes, j].astype(np.int64)
-        rows = pool.cut(
+        rows = by_class.cut(
             np.tile(client, 2),
             np.tile(cls, 2),
             np.concatenate([rank_within(cls) * self.shots, base[cls] + total_before(cls, extra)]),

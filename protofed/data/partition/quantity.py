@@ -14,7 +14,7 @@ from ...core.options import option
 from ...core.rng import numpy_generator
 from ..base import Dataset, Partitioner, Rows, Split, partitions
 from .dirichlet import cut_sizes
-from .pool import holdout, offsets_of
+from .sorted_rows import holdout, offsets_of
 from .tries import draw_until
 
 

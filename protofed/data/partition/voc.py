@@ -20,7 +20,7 @@ from ...core.rng import numpy_generator
 from ..base import Dataset, Partitioner, Split, partitions
 from ..labels import pixel_counts
 from .dirichlet import cut_sizes
-from .pool import Pool, holdout
+from .sorted_rows import SortedRows, holdout
 
 
 @partitions.register("voc")
@@ -44,10 +44,10 @@ class Voc(Partitioner):
                 f"voc: {clients} clients need at least {2 * clients} images with one object class, "
                 f"{dataset.name} has {len(rows)}; use fewer clients or single=false"
             )
-        pool = Pool(dataset, rows, rng)
+        by_class = SortedRows(dataset, rows, rng)
         sizes = self._sizes(len(rows), clients, rng)
-        amounts = draw_mixes(sizes, pool.counts, self.alpha, rng)
-        return holdout(pool.deal(amounts), self.train, rng)
+        amounts = draw_mixes(sizes, by_class.counts, self.alpha, rng)
+        return holdout(by_class.deal(amounts), self.train, rng)
 
     def _sizes(self, total: int, clients: int, rng: np.random.Generator) -> np.ndarray:
         """Inverse of the distribution function of the truncated power law, scaled to the total."""

@@ -9,14 +9,14 @@ import torch
 from ..core.data import ClientData, LocalData
 
 
-class Pooled:
+class Merged:
     """Wraps clients' data: the first client has the training samples of all that take part.
 
     Test samples stay where they are, so that results compare with federated methods client by client.
     """
 
     def __init__(self, data: ClientData, clients: int):
-        """`clients`: the first so many are pooled; the rest are newcomers, who stay out of training."""
+        """`clients`: the first so many are merged; the rest are newcomers, who stay out of training."""
         self._data = data
         self._clients = clients
 

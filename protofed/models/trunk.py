@@ -23,7 +23,7 @@ Trunk = OrderedDict[str, nn.Module]  # layers in the order of their application,
 
 
 @dataclass(frozen=True)
-class PooledFamily(Family):
+class TrunkFamily(Family):
     """A trunk that ends in a feature vector, pooled to `dim`, and a head of linear layers."""
 
     dim: int = option(512, "size K of the embedding, reached by average pooling of the features", low=1)

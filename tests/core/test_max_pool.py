@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from protofed.core.pool import MaxPool2
+from protofed.core.max_pool import MaxPool2
 
 
 @pytest.mark.parametrize("size", [(4, 4), (5, 7), (24, 24)])

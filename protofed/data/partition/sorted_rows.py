@@ -8,7 +8,7 @@ from ..base import Dataset, Rows, Split
 from ..labels import row_labels
 
 
-class Pool:
+class SortedRows:
     """Rows of a dataset, grouped by class; within a class in row order, or shuffled by `rng`."""
 
     def __init__(

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from protofed.data import Dataset, Rows, Split
-from protofed.data.client import Loader
 from protofed.data.labels import class_counts, row_labels
+from protofed.data.loader import Loader
 
 
 def images() -> Dataset:

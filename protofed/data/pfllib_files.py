@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core.errors import DataError
 from .base import Dataset, Split
-from .client import Loader
+from .loader import Loader
 
 _RECONSTRUCT = np.empty(0).__reduce__()[0]
 _SCALAR = np.float64(0).__reduce__()[0]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protofed.metrics import analysis
-from protofed.metrics.analysis import (
+from protofed.metrics import formulas
+from protofed.metrics.formulas import (
     amm,
     confusion_matrix,
     entropy_features,
@@ -32,7 +32,7 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 
 
 def test_examples_in_the_docstrings() -> None:
-    assert doctest.testmod(analysis).failed == 0
+    assert doctest.testmod(formulas).failed == 0
 
 
 def test_amm_by_hand() -> None:

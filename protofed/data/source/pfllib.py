@@ -15,7 +15,7 @@ import numpy as np
 from ...core.errors import DataError
 from ...core.options import option
 from ..base import Dataset, Source, sources
-from ..pfllib import read_clients
+from ..pfllib_files import read_clients
 
 
 @sources.register("pfllib")

@@ -42,7 +42,7 @@ class Loader:
         return self.rows(self.split.test[client])
 
     def rows(self, rows: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Inputs and labels of any rows of the dataset (public or pooled data)."""
+        """Inputs and labels of any rows of the dataset (public or merged data)."""
         x = torch.from_numpy(np.asarray(self.dataset.x[rows])).to(self.device)
         y = torch.from_numpy(np.asarray(self.dataset.y[rows]).astype(np.int64, copy=False))
         return normalise(x, self.dataset, self.dtype), y.to(self.device)
