@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -14,6 +14,7 @@ from .style import number
 
 Report = dict[str, Any]
 Run = dict[str, Any]
+Grouped = tuple[Run, dict[str, Any], dict[str, Any]]  # when it is shown, how it looks
 MOST_WORST = 15  # clients in the chart of the worst
 PALER = (1.0, 0.5, 0.25)  # parts of a bar, one after the other
 ROUND = Axis("round", whole=True)
@@ -44,7 +45,7 @@ def scored(report: Report) -> Iterator[Scored]:
                 yield Scored(run, mode, f"{run['name']} · {title}", {"group": i, "when": when}, look(i))
 
 
-def by_group(report: Report) -> list[tuple[Run, dict[str, Any], dict[str, Any]]]:
+def by_group(report: Report) -> list[Grouped]:
     """(run, tags, look) of each run, for charts where prediction modes play no part."""
     tagged = len(report["runs"]) > 1
     return [(run, {"group": i} if tagged else {}, look(i)) for i, run in enumerate(report["runs"])]
@@ -53,14 +54,25 @@ def by_group(report: Report) -> list[tuple[Run, dict[str, Any], dict[str, Any]]]
 # accuracy
 
 
-def accuracy_by_round(report: Report, stat: str, name: str, title: str) -> Chart:
-    """A statistic over the clients, test by test; the mean with its spread, if asked for."""
+def accuracy(report: Report) -> list[Chart]:
+    """Accuracy by round, against bytes, of the worst clients; training loss."""
+    text = "Mean over the tested clients; “± std” adds the spread over them as a band."
+    worst = "Mean accuracy of the tenth of the clients that fare worst in that test."
+    return [
+        _by_round(report, "mean", "accuracy-rounds", "Accuracy against rounds", text),
+        _by_bytes(report),
+        _by_round(report, "worst10", "accuracy-worst10", "The worst tenth of the clients", worst),
+        _loss(report),
+    ]
+
+
+def _by_round(report: Report, stat: str, name: str, title: str, text: str) -> Chart:
     series = [_curve(one, one.run["tests"]["round"], stat) for one in scored(report)]
-    return Chart("lines", name, title, ROUND, ACCURACY, series)
+    return Chart("lines", name, title, ROUND, ACCURACY, series, text)
 
 
-def accuracy_by_bytes(report: Report) -> Chart:
-    """Mean accuracy against all that was sent until the test; who sends nothing is a level."""
+def _by_bytes(report: Report) -> Chart:
+    """Who sends nothing is a level."""
     series = []
     for one in scored(report):
         tests = one.run["tests"]
@@ -69,8 +81,9 @@ def accuracy_by_bytes(report: Report) -> Chart:
         elif tests["bytes"]:
             last, note = tests["acc"][one.mode]["mean"][-1], f"{one.label}: nothing sent"
             series.append(Series(one.label, level=last, note=note, **one.look, **one.tags))
-    sent = Axis("bytes sent", "bytes", log=True)
-    return Chart("lines", "accuracy-bytes", "accuracy against bytes", sent, ACCURACY, series)
+    sent, title = Axis("bytes sent", "bytes", log=True), "Accuracy against bytes sent"
+    text = "Payload up and down of all clients until the test, four bytes a parameter; logarithmic."
+    return Chart("lines", "accuracy-bytes", title, sent, ACCURACY, series, text)
 
 
 def _curve(one: Scored, x: Sequence[float], stat: str, fields: dict[str, Any] | None = None) -> Series:
@@ -85,21 +98,28 @@ def _curve(one: Scored, x: Sequence[float], stat: str, fields: dict[str, Any] | 
     )
 
 
-def loss(report: Report) -> Chart:
-    """Training loss of each round."""
+def _loss(report: Report) -> Chart:
     series = [
         Series(run["name"], run["rounds"]["round"], run["rounds"]["loss"], **looks, **tags)
         for run, tags, looks in by_group(report)
     ]
-    return Chart("lines", "loss", "training loss", ROUND, Axis("training loss"), series)
+    text = "Mean over a round's participants of all terms of the method's loss; methods are not comparable."
+    return Chart("lines", "loss", "Training loss", ROUND, Axis("training loss"), series, text)
 
 
 # clients
 
 
-def client_accuracies(report: Report) -> Chart:
-    """A row for each run or mode: a dot for each client, the middle half as a box, the mean."""
+def clients(report: Report) -> list[Chart]:
+    """Accuracy of every client, and for each choice of a mode the worst."""
     found = [one for one in scored(report) if _of_clients(one)]
+    choices = dict.fromkeys(choice for one in found for choice in one.tags["when"])
+    worst = [_worst([one for one in found if choice in one.tags["when"]], choice) for choice in choices]
+    return [_spread(found), *worst] if found else []
+
+
+def _spread(found: Sequence[Scored]) -> Chart:
+    """A row for each run or mode."""
     series = []
     for row, one in enumerate(found):
         known = [(k, v) for k, v in zip(one.run["clients"]["ids"], _of_clients(one)) if v is not None]
@@ -109,7 +129,8 @@ def client_accuracies(report: Report) -> Chart:
         series.append(Series(one.label, x, spread, fields=about, box=_box(x), **style, **one.tags))
     rows = Axis(names=[Name(one.label, **one.tags) for one in found], over=True)
     share = Axis("test accuracy of a client (%)", low=0, high=100)
-    return Chart("points", "clients", "accuracies of the clients", share, rows, series, row=64)
+    text = "A dot is a client, the box the middle half, the line the median, the diamond the mean."
+    return Chart("points", "clients", "Accuracy of each client, last test", share, rows, series, text, row=64)
 
 
 def _of_clients(one: Scored) -> list[float | None]:
@@ -120,13 +141,6 @@ def _of_clients(one: Scored) -> list[float | None]:
 def _box(values: Sequence[float]) -> dict[str, float]:
     shares = {"minimum": 0, "lower quartile": 25, "median": 50, "upper quartile": 75, "maximum": 100}
     return {**{name: float(np.percentile(values, s)) for name, s in shares.items()}, "mean": fmean(values)}
-
-
-def worst_clients(report: Report) -> list[Chart]:
-    """For each choice of a mode: the clients with the lowest accuracy, and how they fare in other runs."""
-    found = [one for one in scored(report) if _of_clients(one)]
-    choices = dict.fromkeys(choice for one in found for choice in one.tags["when"])
-    return [_worst([one for one in found if choice in one.tags["when"]], choice) for choice in choices]
 
 
 def _worst(found: Sequence[Scored], choice: str) -> Chart:
@@ -157,8 +171,11 @@ def _worst(found: Sequence[Scored], choice: str) -> Chart:
         series.append(
             Series(one.label, x, y, size=4.2, **{**one.look, "dash": ()}, group=one.tags.get("group"))
         )
-    where = Axis(names=names)
-    return Chart("points", "clients-worst", "the worst clients", ACCURACY, where, series, when=(choice,))
+    text = "Those with the lowest accuracy under each prediction."
+    if found[0].tags.get("group") is not None:
+        text = "Those with the lowest accuracy in each run, and how they fare in the others."
+    where, when = Axis(names=names), (choice,)
+    return Chart("points", "clients-worst", "The worst clients", ACCURACY, where, series, text, when=when)
 
 
 def _about(run: Run, client: int) -> dict[str, Any]:
@@ -170,60 +187,52 @@ def _about(run: Run, client: int) -> dict[str, Any]:
 
 # cost
 
-Columns = dict[str, list[Any]]
 
-
-def communication(report: Report) -> Chart:
-    """Bytes by way and kind, summed over rounds and clients."""
-
-    def parts(rounds: Columns) -> list[float]:
-        return [sum(rounds["up"]), sum(rounds["down"]), sum(rounds["up_meta"]) + sum(rounds["down_meta"])]
-
-    def more(rounds: Columns) -> dict[str, str]:
-        wire = [*rounds["up_wire"], *rounds["down_wire"]]
-        return {
-            "up, parameters a round": number(round(fmean(rounds["up_params"]))),
-            "down, parameters a round": number(round(fmean(rounds["down_params"]))),
-            "on the wire": "–" if None in wire else number(sum(wire), "bytes"),
-        }
-
-    labels = ("parameters up", "parameters down", "counts and class labels")
-    return _cost("communication", Axis("bytes sent", "bytes"), report, labels, parts, more)
-
-
-def duration(report: Report) -> Chart:
-    """Wall clock of the run."""
-
-    def parts(rounds: Columns) -> list[float]:
-        return [sum(rounds["seconds"]), sum(rounds["test_seconds"])]
-
-    def more(rounds: Columns) -> dict[str, str]:
-        return {
-            "a round": number(fmean(rounds["seconds"]), "seconds"),
-            "slowest round": number(max(rounds["seconds"]), "seconds"),
-            "clients left out": number(sum(rounds["failed"])),
-        }
-
-    labels = ("rounds: training and server", "tests")
-    return _cost("time", Axis("time", "seconds"), report, labels, parts, more)
-
-
-def _cost(
-    name: str,
-    axis: Axis,
-    report: Report,
-    labels: Sequence[str],
-    parts: Callable[[Columns], list[float]],
-    more: Callable[[Columns], dict[str, str]],
-) -> Chart:
+def cost(report: Report) -> list[Chart]:
+    """Bytes by way and kind, and time, summed over rounds and clients."""
     began = [(*one, one[0]["rounds"]) for one in by_group(report) if one[0]["rounds"]["round"]]
-    values = [parts(rounds) for *_, rounds in began]
-    names = [
-        Name(f"{run['name']}  {number(sum(found), axis.format)}", more(rounds), looks["colour"], **tags)
-        for (run, tags, looks, rounds), found in zip(began, values)
+    if not began:
+        return []
+
+    def stacked(
+        name: str, title: str, text: str, axis: Axis, parts: dict[str, list[float]], about: Any
+    ) -> Chart:
+        totals = [number(sum(found), axis.format) for found in zip(*parts.values())]
+        names = [
+            Name(f"{run['name']}  {total}", about(rounds), looks["colour"], **tags)
+            for (run, tags, looks, rounds), total in zip(began, totals)
+        ]
+        series = [
+            Series(label, values, range(len(names)), opacity=paler)
+            for (label, values), paler in zip(parts.items(), PALER)
+        ]
+        return Chart("bars", name, title, axis, Axis(names=names, over=True), series, text, row=44)
+
+    def of(*columns: str) -> list[float]:
+        return [sum(sum(rounds[column]) for column in columns) for *_, rounds in began]
+
+    sent = {"parameters up": of("up"), "parameters down": of("down")}
+    sent["counts and class labels"] = of("up_meta", "down_meta")
+    time = {"rounds: training and server": of("seconds"), "tests": of("test_seconds")}
+    total = "Sum over rounds and clients."
+    return [
+        stacked("communication", "Communication", total, Axis("bytes sent", "bytes"), sent, _about_sent),
+        stacked("time", "Time", "Wall clock of the run.", Axis("time", "seconds"), time, _about_time),
     ]
-    series = [
-        Series(label, [found[part] for found in values], range(len(names)), opacity=PALER[part])
-        for part, label in enumerate(labels)
-    ]
-    return Chart("bars", name, axis.name, axis, Axis(names=names, over=True), series, row=44)
+
+
+def _about_sent(rounds: dict[str, list[Any]]) -> dict[str, str]:
+    wire = [*rounds["up_wire"], *rounds["down_wire"]]
+    return {
+        "up, parameters a round": number(round(fmean(rounds["up_params"]))),
+        "down, parameters a round": number(round(fmean(rounds["down_params"]))),
+        "on the wire": "–" if None in wire else number(sum(wire), "bytes"),
+    }
+
+
+def _about_time(rounds: dict[str, list[Any]]) -> dict[str, str]:
+    return {
+        "a round": number(fmean(rounds["seconds"]), "seconds"),
+        "slowest round": number(max(rounds["seconds"]), "seconds"),
+        "clients left out": number(sum(rounds["failed"])),
+    }

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from .charts import ROUND, Report, Run, by_group
+from .charts import ROUND, Grouped, Report, Run, by_group
 from .spec import Axis, Chart, Name, Series
 
+SPACE = (
+    "t-SNE of test samples with the prototypes, each run for itself: near and far mean something, directions "
+    "and distances between groups do not. Choose classes to see them alone."
+)
+MARGINS = (
+    "Distance of a class's prototype to the nearest of another class. At a client: among its own prototypes, "
+    "the largest over clients. Global: among the server's prototypes, where the method has any."
+)
 BINS = 25  # of a histogram
 KINDS = {  # of points in an embedding: key → label, shape, size, outline, opacity
     "samples": ("test sample", "circle", 2.4, 0.0, 0.6),
@@ -19,8 +28,8 @@ KINDS = {  # of points in an embedding: key → label, shape, size, outline, opa
 }
 
 
-def splits(report: Report) -> list[tuple[list[Run], Chart]]:
-    """Runs of the same split, and its chart."""
+def splits(report: Report) -> list[Chart]:
+    """A chart for each split; most often the runs have one in common."""
     same: list[list[Run]] = []
     for run in report["runs"]:
         if "split" in run:
@@ -29,14 +38,18 @@ def splits(report: Report) -> list[tuple[list[Run], Chart]]:
                 same.append([run])
             else:
                 alike.append(run)
-    return [(runs, _split(runs[0])) for runs in same]
+    return [_split(runs, len(same) > 1) for runs in same]
 
 
-def _split(run: Run) -> Chart:
-    split = run["split"]
+def _split(runs: Sequence[Run], several: bool) -> Chart:
+    split, names = runs[0]["split"], ", ".join(run["name"] for run in runs)
+    counts, held = split["counts"], len(split["samples"])
     about = {"training": split["samples"], "test": split["test_samples"]}
-    name = f"split-{run['name']}"
-    return split_chart(name, split["classes"], split["counts"], about, "training samples")
+    some = f", the first {len(counts)} of {held} clients" if held > len(counts) else ""
+    text = f"Area: training samples of a class at a client{some}."
+    text += " The same for all runs." if len(runs) > 1 and not several else ""
+    chart = split_chart(f"split-{runs[0]['name']}", split["classes"], counts, about, "training samples")
+    return replace(chart, text=text, panel=names if several else "", wide=True)
 
 
 def split_chart(
@@ -55,7 +68,7 @@ def split_chart(
         series.append(Series(name, held, y, "r0", "circle", sizes=sizes, opacity=0.75))
     rows = Axis("class", names=[Name(name) for name in reversed(classes)])
     columns, height = Axis("client", names=clients), 13 if len(classes) > 30 else 20
-    title = "samples per client and class"
+    title = "Samples per client and class"
     return Chart("points", file, title, columns, rows, series, row=height, sized=sized)
 
 
@@ -79,8 +92,9 @@ def embeddings(report: Report) -> list[Chart]:
             if x:
                 series.append(Series(label, x, y, fields=fields, labels=labels, **style))
         colours: dict[str, Any] = {"colour_by": ("class", "client"), "names": {"class": classes}}
-        name, title = f"embedding-{run['name']}", run["name"]
-        charts.append(Chart("points", name, title, Axis(), Axis(), series, bare=True, **colours, **tags))
+        panel: dict[str, Any] = {"panel": run["name"], "wide": True, **colours, **tags}
+        name, title = f"embedding-{run['name']}", "Samples and prototypes"
+        charts.append(Chart("points", name, title, Axis(), Axis(), series, SPACE, bare=True, **panel))
     return charts
 
 
@@ -99,9 +113,9 @@ def margins(report: Report) -> list[Chart]:
         series = [Series("largest at a client", places, own, opacity=0.4)]
         if shared:
             series.append(Series("global", places, shared))
-        title, colour = run["name"], looks["colour"]
-        axes = (Axis("class", names=names), Axis("prototype margin (L2)"))
-        charts.append(Chart("bars", f"margins-{title}", title, *axes, series, colour=colour, **tags))
+        panel: dict[str, Any] = {"panel": run["name"], "wide": True, "colour": looks["colour"], **tags}
+        name, axes = f"margins-{run['name']}", (Axis("class", names=names), Axis("prototype margin (L2)"))
+        charts.append(Chart("bars", name, "Prototype margins", *axes, series, MARGINS, **panel))
     return charts
 
 
@@ -114,12 +128,15 @@ def _ratio(own: float | None, shared: float | None) -> str:
 WEIGHT = Axis("weight in the average", low=0)
 
 
-def weights_histogram(report: Report) -> Chart | None:
-    """Of all participants in all rounds (ProtoMargin, Fig. S2)."""
+def weights(report: Report) -> list[Chart]:
+    """In all rounds, by round, and in the last."""
     told = [one for one in by_group(report) if "average" in one[0]]
+    return [*([_histogram(told), _by_round(told)] if told else []), *_attention(report)]
+
+
+def _histogram(told: Sequence[Grouped]) -> Chart:
+    """Of all participants in all rounds (ProtoMargin, Fig. S2)."""
     found = [[weight for of_round in run["average"]["weights"] for weight in of_round] for run, *_ in told]
-    if not told:
-        return None
     top = max(1e-9, *(weight for values in found for weight in values))
     series = []
     for (run, tags, looks), values in zip(told, found):
@@ -127,15 +144,13 @@ def weights_histogram(report: Report) -> Chart | None:
         middles, shares = (edges[:-1] + edges[1:]) / 2, 100 * counts / len(values)
         series.append(Series(run["name"], middles.tolist(), shares.tolist(), **looks, **tags))
     share = Axis("share of the weights (%)", zero=True)
-    return Chart("lines", "weights", "weights of the clients", WEIGHT, share, series, steps=True)
+    text = "Of all participants in all rounds: how often a weight between two values occurs."
+    return Chart("lines", "weights", "Weights in all rounds", WEIGHT, share, series, text, steps=True)
 
 
-def weights_by_round(report: Report) -> Chart | None:
-    """Median over a round's participants, from the smallest to the largest."""
+def _by_round(told: Sequence[Grouped]) -> Chart:
     series = []
-    for run, tags, looks in by_group(report):
-        if "average" not in run:
-            continue
+    for run, tags, looks in told:
         rows = run["average"]["weights"]
         low, high = [min(row) for row in rows], [max(row) for row in rows]
         x, y = run["average"]["round"], [median(row) for row in rows]
@@ -143,10 +158,11 @@ def weights_by_round(report: Report) -> Chart | None:
         series.append(
             Series(run["name"], x, y, spread="band", low=low, high=high, fields=ends, **looks, **tags)
         )
-    return Chart("lines", "weights-rounds", "weights by round", ROUND, WEIGHT, series) if series else None
+    text = "Line: the median over a round's participants; band: from the smallest to the largest."
+    return Chart("lines", "weights-rounds", "Weights by round", ROUND, WEIGHT, series, text)
 
 
-def attention(report: Report) -> list[Chart]:
+def _attention(report: Report) -> list[Chart]:
     """Weights of the last round's participants beside their shares of samples (ProtoMargin, supplement)."""
     charts = []
     for run, tags, looks in by_group(report):
@@ -160,8 +176,10 @@ def attention(report: Report) -> list[Chart]:
             Series("equal weights", level=1 / len(clients), colour="ink"),
         ]
         names = Axis("client", names=[Name(str(client)) for client in clients])
-        title, colour = run["name"], looks["colour"]
-        charts.append(
-            Chart("bars", f"attention-{title}", title, names, WEIGHT, series, colour=colour, **tags)
+        panel: dict[str, Any] = {"panel": run["name"], "wide": True, "colour": looks["colour"], **tags}
+        name, text = (
+            f"attention-{run['name']}",
+            "Weight of each participant of the last round in the average.",
         )
+        charts.append(Chart("bars", name, "The last round", names, WEIGHT, series, text, **panel))
     return charts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from . import charts, charts_inside
@@ -13,23 +14,6 @@ from .spec import Chart, first_shown, look, plain
 from .style import fixed, number
 
 COMMON = ("data", "partition", "models", "clients", "rounds.rounds", "seed")  # in the header, if equal
-TEXTS = {
-    "result": "Test accuracy over the clients, in percent; std is the spread over clients. "
-    "★ marks the prediction that the method's paper reports.",
-    "rounds": "Mean over the tested clients; “± std” adds the spread over them as a band.",
-    "bytes": "Payload up and down of all clients until the test, four bytes a parameter; logarithmic.",
-    "worst10": "Mean accuracy of the tenth of the clients that fare worst in that test.",
-    "loss": "Mean over a round's participants of all terms of the method's loss; methods are not comparable.",
-    "spread": "A dot is a client, the box the middle half, the line the median, the diamond the mean.",
-    "space": "t-SNE of test samples with the prototypes, each run for itself: near and far mean something, "
-    "directions and distances between groups do not. Choose classes to see them alone.",
-    "margin": "Distance of a class's prototype to the nearest of another class. At a client: among its own "
-    "prototypes, the largest over clients. Global: among the server's prototypes, where the method has any.",
-    "weights": "Of all participants in all rounds: how often a weight between two values occurs.",
-    "weights-rounds": "Line: the median over a round's participants; band: from the smallest to the largest.",
-    "attention": "Weight of each participant of the last round in the average.",
-    "config": "As resolved when the run began; `protofed run config.json` of a run directory repeats it.",
-}
 
 
 @dataclass(frozen=True)
@@ -47,50 +31,51 @@ class Table:
 
 @dataclass(frozen=True)
 class Card:
-    """Charts that share a legend, with their table; or tables and explained terms."""
+    """Charts that share a legend and a table; or tables, and terms with their meaning."""
 
-    id: str
     title: str
     text: str
     charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
     terms: dict[str, str] | None = None
-    wide: bool = False
+    wide: bool = True
 
 
 def page(report: Report) -> dict[str, Any]:
     """All that the page shows of a report."""
+    sections = {title: _cards(found) for title, found in _charts(report).items() if found}
+    sections = {"Results": [_results(report)], **sections, "Settings": [_settings(report["runs"])]}
     data = {
         **_header(report),
         "groups": [{"label": run["name"], **look(i)} for i, run in enumerate(report["runs"])],
         "bar": _bar(report),
-        "sections": [
-            {"id": title.split()[0].lower(), "title": title, "cards": cards}
-            for title, cards in _sections(report).items()
-            if cards
-        ],
+        "sections": [{"title": title, "cards": cards} for title, cards in sections.items()],
     }
     return dict(plain(data))
 
 
 def figures(report: Report) -> list[Chart]:
     """Every chart of the page before any choice."""
-    found = [chart for cards in _sections(report).values() for card in cards for chart in card.charts]
+    found = [chart for charts in _charts(report).values() for chart in charts]
     return [found[i] for i in first_shown(found)]
 
 
-def _sections(report: Report) -> dict[str, list[Card]]:
+def _charts(report: Report) -> dict[str, list[Chart]]:
+    """Section → its charts."""
     return {
-        "Results": [_results(report)],
-        "Accuracy": _accuracy(report),
-        "Clients": _clients(report),
-        "Data": _data(report),
-        "Embeddings": _panels("space", "Samples and prototypes", charts_inside.embeddings(report)),
-        "Prototypes": _panels("margin", "Prototype margins", charts_inside.margins(report)),
-        "Weights of the clients": _weights(report),
-        "Cost": _cost(report),
-        "Settings": [_settings(report["runs"])],
+        "Accuracy": charts.accuracy(report),
+        "Clients": charts.clients(report),
+        "Data": charts_inside.splits(report),
+        "Embeddings": charts_inside.embeddings(report),
+        "Prototypes": charts_inside.margins(report),
+        "Weights of the clients": charts_inside.weights(report),
+        "Cost": charts.cost(report),
     }
+
+
+def _cards(found: Sequence[Chart]) -> list[Card]:
+    groups = [list(group) for _, group in groupby(found, lambda chart: chart.title)]
+    return [Card(group[0].title, group[0].text, group, wide=group[0].wide) for group in groups]
 
 
 def _header(report: Report) -> dict[str, Any]:
@@ -137,7 +122,11 @@ def _results(report: Report) -> Card:
             rows.append(_result(run, mode, report["titles"].get(mode)))
     table = Table(columns, rows, groups, strong=2, words=(0, 1))
     terms = {report["titles"][mode]: line for mode, line in report["modes"].items()}
-    return Card("result", "What the runs reached", TEXTS["result"], (), [table], terms, wide=True)
+    text = (
+        "Test accuracy over the clients, in percent; std is the spread over clients. "
+        "★ marks the prediction that the method's paper reports."
+    )
+    return Card("What the runs reached", text, (), [table], terms)
 
 
 def _result(run: Run, mode: str | None, title: str | None) -> list[str]:
@@ -158,69 +147,6 @@ def _result(run: Run, mode: str | None, title: str | None) -> list[str]:
     ]
 
 
-def _accuracy(report: Report) -> list[Card]:
-    by_round = charts.accuracy_by_round
-    mean = by_round(report, "mean", "accuracy-rounds", "accuracy against rounds")
-    worst = by_round(report, "worst10", "accuracy-worst10", "accuracy of the worst tenth")
-    return [
-        Card("rounds", "Accuracy against rounds", TEXTS["rounds"], [mean]),
-        Card("bytes", "Accuracy against bytes sent", TEXTS["bytes"], [charts.accuracy_by_bytes(report)]),
-        Card("worst10", "The worst tenth of the clients", TEXTS["worst10"], [worst]),
-        Card("loss", "Training loss", TEXTS["loss"], [charts.loss(report)]),
-    ]
-
-
-def _clients(report: Report) -> list[Card]:
-    worst = charts.worst_clients(report)
-    if not worst:
-        return []
-    text = (
-        "Those with the lowest accuracy in each run, and how they fare in the others."
-        if len(report["runs"]) > 1
-        else "Those with the lowest accuracy under each prediction."
-    )
-    spread = [charts.client_accuracies(report)]
-    return [
-        Card("spread", "Accuracy of each client, last test", TEXTS["spread"], spread),
-        Card("worst", "The worst clients", text, worst),
-    ]
-
-
-def _data(report: Report) -> list[Card]:
-    found = charts_inside.splits(report)
-    cards = []
-    for n, (runs, chart) in enumerate(found):
-        shown, held = len(chart.x.names), len(runs[0]["split"]["samples"])
-        some = f", the first {shown} of {held} clients" if held > shown else ""
-        whose = "The same for all runs." if len(runs) > 1 else ""
-        if len(found) > 1:
-            whose = f"Runs: {', '.join(run['name'] for run in runs)}."
-        text = f"Area: training samples of a class at a client{some}. {whose}"
-        cards.append(Card(f"split-{n}", "Samples per client and class", text, [chart], wide=True))
-    return cards
-
-
-def _panels(key: str, title: str, panels: Sequence[Chart]) -> list[Card]:
-    return [Card(key, title, TEXTS[key], panels, wide=True)] if panels else []
-
-
-def _weights(report: Report) -> list[Card]:
-    titles = {"weights": "Weights in all rounds", "weights-rounds": "Weights by round"}
-    told = [charts_inside.weights_histogram(report), charts_inside.weights_by_round(report)]
-    cards = [Card(one.name, titles[one.name], TEXTS[one.name], [one]) for one in told if one]
-    return [*cards, *_panels("attention", "The last round", charts_inside.attention(report))]
-
-
-def _cost(report: Report) -> list[Card]:
-    if not any(run["rounds"]["round"] for run in report["runs"]):
-        return []
-    sent, time = charts.communication(report), charts.duration(report)
-    return [
-        Card("sent", "Communication", "Sum over rounds and clients.", [sent]),
-        Card("time", "Time", "Wall clock of the run.", [time]),
-    ]
-
-
 def _settings(runs: Sequence[Run]) -> Card:
     keys = dict.fromkeys(key for run in runs for key in run["config"])
     values = {key: [_value(run["config"].get(key)) for run in runs] for key in keys}
@@ -231,7 +157,8 @@ def _settings(runs: Sequence[Run]) -> Card:
     title = "Settings that are equal in all runs" if different else "All settings"
     tables.append(Table(["run", "directory"], [[run["name"], run["path"]] for run in runs], words=(0, 1)))
     tables.append(Table(["setting", "value"], same, words=(0, 1), folded=title))
-    return Card("config", "Configuration", TEXTS["config"], (), tables, wide=True)
+    text = "As resolved when the run began; `protofed run config.json` of a run directory repeats it."
+    return Card("Configuration", text, (), tables)
 
 
 def _value(value: Any) -> str:

@@ -89,8 +89,7 @@ def _figure(charts: Sequence[Chart], across: int) -> Figure:
     for place, chart in enumerate(charts):
         axes = figure.add_subplot(down, across, place + 1)
         _draw(axes, chart)
-        if chart.note or len(charts) > 1:
-            axes.set_title(_text(chart.note or chart.title))
+        axes.set_title(_text(chart.note or (chart.panel if len(charts) > 1 else "")))
         handles, labels = axes.get_legend_handles_labels()
         if handles and len(charts) > 1:
             axes.legend()
@@ -220,12 +219,11 @@ def _signed(axes: Axes, one: Series, many: bool) -> dict[str, Any]:
 
 
 def _points(axes: Axes, chart: Chart) -> None:
-    shaded = [one for one in _series(chart) if one.shade]
-    for one in shaded:
-        (_map if chart.x.names and chart.y.names else _shades)(axes, chart, one)
     rows, written = first_shown(chart.y.names), {name.label for name in chart.y.names}
     most = max((size for one in chart.series for size in one.sizes), default=1)
     for one in _series(chart):
+        if one.shade:
+            _shades(axes, chart, one)
         if one.shade or one.level is not None:
             continue
         y = [rows.index(round(at)) + at - round(at) for at in one.y] if rows else one.y
@@ -252,33 +250,23 @@ def _colours(chart: Chart, one: Series) -> Any:
 def _box(axes: Axes, one: Series, row: int) -> None:
     assert one.box is not None
     low, q1, middle, q3, high, mean = one.box.values()
-    stats = [{"whislo": low, "q1": q1, "med": middle, "q3": q3, "whishi": high, "mean": mean}]
+    stats = [{"whislo": low, "q1": q1, "med": middle, "q3": q3, "whishi": high}]
     face = {"facecolor": LIGHT[one.colour], "alpha": 0.3, "linewidth": 0.6}
-    diamond = {
-        "marker": "D",
-        "markersize": 3.5,
-        "markerfacecolor": "black",
-        "markeredgecolor": "white",
-        "zorder": 4,
-    }
-    looks = {"boxprops": face, "meanprops": diamond, "medianprops": {"color": LIGHT[one.colour]}}
-    shown = {"showmeans": True, "showfliers": False, "patch_artist": True}
-    axes.bxp(stats, positions=[row], widths=0.5, orientation="horizontal", **shown, **looks)
-
-
-def _map(axes: Axes, chart: Chart, one: Series) -> None:
-    """A cell for each pair of names, with its value."""
-    found = dict(zip(zip(one.y, one.x), one.shade))
-    across, down = range(len(chart.x.names)), range(len(chart.y.names))
-    grid = [[found.get((row, column), float("nan")) for column in across] for row in down]
-    image = axes.imshow(grid, aspect="auto")
-    axes.grid(False)
-    paper = {"boxstyle": "round", "facecolor": "white", "alpha": 0.8, "linewidth": 0}
-    for (row, column), value in found.items():
-        axes.text(column, row, f"{value:.1f}", ha="center", va="center", bbox=paper)
-    axes.figure.colorbar(image, ax=axes, label=chart.shaded)
+    looks = {"boxprops": face, "medianprops": {"color": LIGHT[one.colour]}, "patch_artist": True}
+    axes.bxp(stats, positions=[row], widths=0.5, orientation="horizontal", showfliers=False, **looks)
+    axes.plot([mean], [row], "D", color="black", markeredgecolor="white", zorder=4)
 
 
 def _shades(axes: Axes, chart: Chart, one: Series) -> None:
-    marks = axes.scatter(one.x, one.y, c=one.shade, s=80, edgecolors="black")
-    axes.figure.colorbar(marks, ax=axes, label=chart.shaded)
+    """Values as colours: a cell with its value for each pair of names, or marks where x and y are numbers."""
+    if not (chart.x.names and chart.y.names):
+        drawn = axes.scatter(one.x, one.y, c=one.shade, s=80, edgecolors="black")
+    else:
+        found = dict(zip(zip(one.y, one.x), one.shade))
+        across, down = range(len(chart.x.names)), range(len(chart.y.names))
+        drawn = axes.imshow([[found.get((r, c), float("nan")) for c in across] for r in down], aspect="auto")
+        axes.grid(False)
+        paper = {"boxstyle": "round", "facecolor": "white", "alpha": 0.8, "linewidth": 0}
+        for (row, column), value in found.items():
+            axes.text(column, row, f"{value:.1f}", ha="center", va="center", bbox=paper)
+    axes.figure.colorbar(drawn, ax=axes, label=chart.shaded)

@@ -84,8 +84,8 @@ class Series(Shown):
 
 @dataclass(frozen=True)
 class Chart(Shown):
-    """One drawing. `name` is the file's name on paper, `title` stands over it where several are side by
-    side, `note` is a remark below the title of the card or figure.
+    """One drawing. `name` is the file's name on paper. Charts of one `title` share a card of the page, where
+    `text` explains them; side by side, each stands under its `panel`. `note` is a remark, on paper too.
 
     `colour` is that of series without their own; `colour_by` names fields whose values give the colour,
     `names` what the numbers in a field stand for. `sized` says what sizes count, `shaded` what shades mean.
@@ -98,7 +98,10 @@ class Chart(Shown):
     x: Axis
     y: Axis
     series: Sequence[Series]
+    text: str = ""
     note: str = ""
+    panel: str = ""
+    wide: bool = False
     colour: str = ""
     steps: bool = False
     bare: bool = False

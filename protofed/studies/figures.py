@@ -49,7 +49,7 @@ def draw_recipe(recipe: Recipe, cells: Sequence[Cell], path: Path) -> Path:
             if shown:
                 series.append(Series(row.name, [x for x, _ in shown], [y for _, y in shown], **look(i)))
         measure = Axis(AXES.get(kind[1], "accuracy (%)"))
-        charts.append(Chart("lines", path.stem, kind[0], Axis(recipe.about.x), measure, series))
+        charts.append(Chart("lines", path.stem, "", Axis(recipe.about.x), measure, series, panel=kind[0]))
     return paper.write(charts, [path])[0]
 
 

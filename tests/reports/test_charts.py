@@ -17,7 +17,7 @@ from protofed.reports.style import DARK, LIGHT, number
 
 def test_of_several_runs_the_main_mode_is_the_first_choice(report: dict[str, Any]) -> None:
     """FedProto has four modes, the others have one: four choices, under the first one series a run."""
-    series = charts.accuracy_by_round(report, "mean", "name", "title").series
+    series = charts.accuracy(report)[0].series
     assert [(one.group, one.when) for one in series if one.group == 0] == [
         (0, ("", "gp_local")),
         *((0, (mode,)) for mode in ("clf", "gp_all", "lp")),
@@ -30,21 +30,21 @@ def test_of_several_runs_the_main_mode_is_the_first_choice(report: dict[str, Any
 
 def test_of_one_run_all_modes_are_compared(report: dict[str, Any]) -> None:
     alone = {**report, "runs": report["runs"][:1]}
-    series = charts.accuracy_by_round(alone, "mean", "name", "title").series
+    series = charts.accuracy(alone)[0].series
     assert [one.label for one in series] == ["gp_local", "clf", "gp_all", "lp"]
     assert len(first_shown(series)) == 4
     assert {one.group for one in series} == {None}
 
 
 def test_who_sends_nothing_is_a_level(report: dict[str, Any]) -> None:
-    local = charts.accuracy_by_bytes(report).series[4]
+    local = charts.accuracy(report)[1].series[4]
     assert (local.label, local.x) == ("local · clf", ())
     assert local.level == report["runs"][1]["tests"]["acc"]["clf"]["mean"][-1]
     assert local.note == "local · clf: nothing sent"
 
 
 def test_the_worst_clients_of_every_run_are_compared_in_all(report: dict[str, Any]) -> None:
-    chart = charts.worst_clients(report)[0]
+    chart = charts.clients(report)[1]
     assert chart.when == ("",)
     accuracies = report["runs"][1]["clients"]["acc"]["clf"]
     series = chart.series[1]
@@ -59,8 +59,8 @@ def test_the_worst_clients_of_every_run_are_compared_in_all(report: dict[str, An
 
 
 def test_bubbles_are_the_counts_of_the_split(report: dict[str, Any]) -> None:
-    [(runs, chart)] = charts_inside.splits(report)
-    assert len(runs) == 3
+    [chart] = charts_inside.splits(report)
+    assert chart.text.endswith("The same for all runs.")
     split = report["runs"][0]["split"]
     found = {
         (k, name.label): size
@@ -74,11 +74,24 @@ def test_bubbles_are_the_counts_of_the_split(report: dict[str, Any]) -> None:
     assert found == expected
 
 
+def test_other_splits_have_panels_of_their_own(report: dict[str, Any]) -> None:
+    """The third run holds one sample more; charts of one title share a card."""
+    first, second, third = report["runs"]
+    counts = [[n + 1 for n in third["split"]["counts"][0]], *third["split"]["counts"][1:]]
+    other = {**report, "runs": [first, second, {**third, "split": {**third["split"], "counts": counts}}]}
+    assert [chart.panel for chart in charts_inside.splits(other)] == ["fedproto, local", "fedproto_margin"]
+    [card] = next(
+        section["cards"] for section in content.page(other)["sections"] if section["title"] == "Data"
+    )
+    assert len(card["charts"]) == 2
+
+
 def test_the_histogram_counts_all_weights(report: dict[str, Any]) -> None:
-    chart = charts_inside.weights_histogram(report)
-    assert chart is not None
-    assert sum(chart.series[0].y) == pytest.approx(100)
-    assert charts_inside.weights_histogram({**report, "runs": report["runs"][:1]}) is None
+    histogram, *others = charts_inside.weights(report)
+    assert sum(histogram.series[0].y) == pytest.approx(100)
+    assert [chart.name for chart in others] == ["weights-rounds", "attention-fedproto_margin"]
+    assert (others[1].title, others[1].panel) == ("The last round", "fedproto_margin")
+    assert charts_inside.weights({**report, "runs": report["runs"][:1]}) == []
 
 
 def test_a_page_is_plain_and_refers_to_known_colours(report: dict[str, Any]) -> None:
@@ -119,7 +132,7 @@ def test_numbers_with_units(value: float | None, unit: str, text: str) -> None:
 
 
 def with_reference(report: dict[str, Any]) -> Chart:
-    chart = charts.accuracy_by_round(report, "mean", "reference", "title")
+    chart = charts.accuracy(report)[0]
     chance = Series("chance", level=10.0, colour="soft")
     return replace(chart, note="a remark", series=[*chart.series, chance])
 
@@ -135,7 +148,7 @@ def test_reference_lines_and_remarks_on_the_page(
     report: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chart = with_reference(report)
-    monkeypatch.setattr(charts, "accuracy_by_round", lambda *args: chart)
+    monkeypatch.setattr(charts, "accuracy", lambda report: [chart])
     seen = look(html.write_page(report, tmp_path / "report.html"))
     assert seen.errors == ""
     assert ">chance</text>" in seen.dom

@@ -63,7 +63,7 @@ def test_a_real_run_is_followed_to_its_end(tmp_path: Path) -> None:
         assert not following.is_alive()
     assert halfway["live"] == {"on": True, "done": 2, "planned": 3}
     assert last["live"] == {"on": False, "done": 3, "planned": 3}
-    assert {"data", "embeddings", "prototypes"} <= {section["id"] for section in last["sections"]}
+    assert {"Data", "Embeddings", "Prototypes"} <= {section["title"] for section in last["sections"]}
     with pytest.raises(URLError):
         get(live.url)
 

@@ -41,7 +41,7 @@ function drawing(chart) {
     node.drawnWidth = node.clientWidth;
     const picture = { lines, bars, points }[chart.kind](chart, Math.max(240, node.clientWidth));
     picture.setAttribute("role", "img");
-    picture.setAttribute("aria-label", chart.title);
+    picture.setAttribute("aria-label", [chart.title, chart.panel].filter(Boolean).join(", "));
     node.replaceChildren(picture);
     node.dataset.marks = picture.querySelectorAll(".mark").length;
   };
@@ -49,29 +49,29 @@ function drawing(chart) {
   return node;
 }
 
-function card({ id, title, text, charts = [], tables = [], terms, wide }) {
-  const node = el("section", { class: wide ? "card wide" : "card", id, "aria-label": title });
+function card({ title, text, charts = [], tables = [], terms, wide }) {
+  const node = el("section", { class: wide ? "card wide" : "card", "aria-label": title });
   const possible = charts.filter(chosen);
   const drawn = possible.filter(shown).map(current);
   const notes = [text, ...new Set(drawn.map((chart) => chart.note).filter(Boolean))];
   node.append(el("h3", {}, title), ...notes.map((note) => el("p", { class: "soft" }, note)));
   if (charts.length) node.append(legend(possible), ...chips(possible), ...panels(drawn));
-  if (drawn.length) node.append(details(`${id}-table`, "Table", () => table(...tableOf(drawn))));
+  if (drawn.length) node.append(details(`${title} table`, "Table", () => table(...tableOf(drawn))));
   tables.forEach((one, n) => {
     const make = () => table(one.columns, one.rows, one);
-    node.append(one.folded ? details(`${id}-${n}`, one.folded, make) : make());
+    node.append(one.folded ? details(`${title} ${n}`, one.folded, make) : make());
   });
-  const explained = Object.entries(terms || {}).flatMap(([term, line]) => [el("dt", {}, term), el("dd", {}, line)]);
-  if (explained.length) node.append(el("dl", {}, ...explained));
+  const explain = ([term, line]) => [el("dt", {}, term), el("dd", {}, line)];
+  if (terms) node.append(el("dl", {}, ...Object.entries(terms).flatMap(explain)));
   return node;
 }
 
 // Several charts stand side by side under their titles; one with many names has the whole row.
 function panels(charts) {
-  if (charts.length === 1 && charts[0].group === undefined) return charts.map(drawing);
+  if (charts.length && !charts[0].panel) return charts.map(drawing);
   const whole = (chart) => (chart.x.names || []).length > 20;
   const panel = (chart) =>
-    el("div", { class: whole(chart) ? "whole" : null }, el("h4", {}, chart.title), drawing(chart));
+    el("div", { class: whole(chart) ? "whole" : null }, el("h4", {}, chart.panel), drawing(chart));
   return [el("div", { class: "panels" }, ...charts.map(panel))];
 }
 
@@ -116,7 +116,8 @@ function chips(charts) {
   const by = (field) => chip(field === now, "", () => (choice.colour = field), `colour by ${field}`);
   const alone = (name, i) => {
     const inside = [sign({ colour: `k${i % 10}`, shape: "circle" }), shortest(name, 14)];
-    return chip(choice.only.has(name), `show this ${fields[0]} alone`, () => toggle(choice.only, name), ...inside);
+    const change = () => toggle(choice.only, name);
+    return chip(choice.only.has(name), `show this ${fields[0]} alone`, change, ...inside);
   };
   return [el("div", { class: "chips" }, ...fields.map(by), ...first.names[fields[0]].map(alone))];
 }

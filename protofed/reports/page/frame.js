@@ -72,51 +72,60 @@ function about(chart, one, i) {
   return lines.filter(Boolean).join("\n");
 }
 
-// Room and scales of a chart; draws grid, ticks, names and reference lines. Values decide the limits.
+// The size of a chart and the box that its scales fill.
+function roomOf({ kind, x, y, row, series }, width) {
+  const longest = Math.max(0, ...(y.names || []).map((name) => Math.min(14, name.label.length)));
+  const left = !y.names ? 56 : y.over ? 14 : (y.name ? 36 : 12) + 6.6 * longest;
+  const least = kind === "bars" ? series.length * 5 + 5 : 12; // of a name on x
+  width = Math.max(width, x.names ? left + 14 + x.names.length * least : 0);
+  const size = kind === "bars" ? 235 : Math.max(230, Math.min(320, width * 0.62));
+  const height = y.names ? y.names.length * row + 50 : size;
+  return { width, height, box: { left, right: width - (y.names ? 24 : 14), top: 10, bottom: height - 40 } };
+}
+
+function scaleOf(axis, values, range, tight) {
+  if (axis.names) return linear([-0.5, axis.names.length - 0.5], range, 44);
+  const limits = tight ? ends(values, axis.log) : around(values, axis.low, axis.high);
+  if (axis.zero) limits[0] = 0;
+  if (axis.log) return logarithmic(limits, range);
+  return linear(limits, range, axis.format === "plain" ? 44 : 64, axis.whole);
+}
+
+// The picture with grid, ticks and names, and its scales. Values decide the limits.
 function axes(chart, width, xs, ys) {
   const { x, y } = chart;
-  const rows = y.names && y.names.map((name) => shortest(name.label, y.over ? 40 : 14));
-  const least = chart.kind === "bars" ? chart.series.length * 5 + 5 : 12;
-  const left = !rows ? 56 : y.over ? 14 : (y.name ? 36 : 12) + 6.6 * Math.max(0, ...rows.map((row) => row.length));
-  width = Math.max(width, x.names ? left + 14 + x.names.length * least : 0);
-  const size = chart.kind === "bars" ? 235 : Math.max(230, Math.min(320, width * 0.62));
-  const height = rows ? rows.length * chart.row + 50 : size;
-  const box = { left, right: width - (rows ? 24 : 14), top: 10, bottom: height - 40 };
-  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-  const write = (text, at, more = {}) => picture.append(svg("text", { ...at, ...more }, text));
+  const { box, ...size } = roomOf(chart, width);
+  const picture = svg("svg", { ...size, viewBox: `0 0 ${size.width} ${size.height}` });
   const levels = chart.series.map((one) => one.level).filter(known);
-  const numeric = (axis, values, range) => {
-    const tight = chart.kind === "lines" && axis === x && !chart.steps;
-    const limits = tight ? ends(values, axis.log) : around(values, axis.low, axis.high);
-    if (axis.zero) limits[0] = 0;
-    const room = axis.format && axis === x ? 64 : 44;
-    return axis.log ? logarithmic(limits, range) : linear(limits, range, room, axis.whole);
-  };
-  const places = (axis, range) => linear([-0.5, axis.names.length - 0.5], range, 44);
-  const across = x.names ? places(x, [box.left, box.right]) : numeric(x, xs, [box.left, box.right]);
-  const down = rows && places(y, [box.top, box.bottom]);
-  const up = rows ? (at) => down(at) + (y.over ? 8 : 0) : numeric(y, [...ys, ...levels], [box.bottom, box.top]);
+  const curves = chart.kind === "lines" && !chart.steps;
+  const across = scaleOf(x, [...xs, ...(y.names ? levels : [])], [box.left, box.right], curves);
+  const vertical = y.names ? [box.top, box.bottom] : [box.bottom, box.top];
+  const inner = scaleOf(y, [...ys, ...levels], vertical);
+  const up = (at) => inner(at) + (y.over ? 8 : 0);
+  const write = (text, place, kind) => picture.append(svg("text", { ...place, class: kind }, text));
+  const below = (at) => ({ x: at, y: box.bottom + 15, "text-anchor": "middle" });
+  const beside = (at) => ({ x: box.left - 7, y: at + 4, "text-anchor": "end" });
+  const grid = (d) => picture.append(svg("path", { class: "grid", d }));
   for (const tick of x.names ? [] : across.ticks) {
-    const at = across(tick);
-    picture.append(svg("line", { class: "grid", x1: at, x2: at, y1: box.top, y2: box.bottom }));
-    write(number(tick, x.format), { x: at, y: box.bottom + 15, "text-anchor": "middle" });
+    grid(`M${across(tick)} ${box.top}V${box.bottom}`);
+    write(number(tick, x.format), below(across(tick)));
   }
-  for (const tick of rows ? [] : up.ticks) {
-    picture.append(svg("line", { class: "grid", x1: box.left, x2: box.right, y1: up(tick), y2: up(tick) }));
-    write(number(tick, y.format), { x: box.left - 7, y: up(tick) + 4, "text-anchor": "end" });
+  for (const tick of y.names ? [] : inner.ticks) {
+    grid(`M${box.left} ${up(tick)}H${box.right}`);
+    write(number(tick, y.format), beside(up(tick)));
   }
   const labels = (x.names || []).map((name) => shortest(name.label, 9));
   const every = Math.ceil((7 * Math.max(0, ...labels.map((l) => l.length)) + 6) / (across(1) - across(0)));
-  for (const [i, label] of labels.entries())
-    if (i % every === 0) write(label, { x: across(i), y: box.bottom + 15, "text-anchor": "middle" });
-  for (const [i, label] of (rows || []).entries()) {
-    if (y.over) write(label, { x: left, y: box.top + i * chart.row + 12, class: "halo" });
-    else write(label, { x: left - 8, y: up(i) + 4, "text-anchor": "end" });
+  for (const [i, label] of labels.entries()) if (i % every === 0) write(label, below(across(i)));
+  for (const [i, { label }] of (y.names || []).entries()) {
+    if (y.over) write(shortest(label, 40), { x: box.left, y: box.top + i * chart.row + 12 }, "halo");
+    else write(shortest(label, 14), beside(up(i)));
   }
-  picture.append(svg("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }));
-  const centre = { "text-anchor": "middle", class: "strong" };
-  write(x.name, { x: (box.left + box.right) / 2, y: height - 6 }, centre);
-  if (y.name) write(y.name, { transform: `translate(12 ${(box.top + box.bottom) / 2}) rotate(-90)` }, centre);
+  picture.append(svg("path", { class: "axis", d: `M${box.left} ${box.bottom}H${box.right}` }));
+  const middle = { "text-anchor": "middle" };
+  write(x.name, { ...middle, x: (box.left + box.right) / 2, y: size.height - 6 }, "strong");
+  const turned = `translate(12 ${(box.top + box.bottom) / 2}) rotate(-90)`;
+  write(y.name || "", { ...middle, transform: turned }, "strong");
   return { picture, across, up, box };
 }
 

@@ -7,7 +7,8 @@ function lines(chart, width) {
   const values = (one) => [...one.y, ...(banded(one) ? [...(one.low || []), ...(one.high || [])] : [])];
   const xs = curves.flatMap((one) => one.x);
   const frame = axes(chart, width, xs, curves.flatMap(values));
-  for (const one of curves) frame.picture.append(...(chart.steps ? histogram : curve)(one, frame, chart.x.log));
+  const draw = chart.steps ? histogram : curve;
+  for (const one of curves) frame.picture.append(...draw(one, frame, chart.x.log));
   drawLevels(chart, frame);
   frame.picture.append(crosshair(chart, curves, frame));
   return frame.picture;
@@ -15,8 +16,8 @@ function lines(chart, width) {
 
 function curve(one, { across, up }, log) {
   const rows = one.x.map((_, i) => i).filter((i) => known(one.y[i]) && (!log || one.x[i] > 0));
-  const at = (values) =>
-    rows.filter((i) => known(values[i])).map((i) => `${across(one.x[i]).toFixed(1)} ${up(values[i]).toFixed(1)}`);
+  const place = (i, value) => `${across(one.x[i]).toFixed(1)} ${up(value).toFixed(1)}`;
+  const at = (values) => rows.filter((i) => known(values[i])).map((i) => place(i, values[i]));
   const parts = [];
   if (banded(one) && rows.length) {
     const outline = [...at(one.high), ...at(one.low).reverse()].join("L");

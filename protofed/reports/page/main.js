@@ -2,8 +2,10 @@
 
 let page = {};
 
+const idOf = (title) => title.split(" ")[0].toLowerCase();
+
 function header(state) {
-  const links = page.sections.map((section) => el("a", { href: `#${section.id}` }, section.title));
+  const links = page.sections.map(({ title }) => el("a", { href: `#${idOf(title)}` }, title));
   const { done, planned } = page.live || {};
   const pill = el("span", { class: state === "live" ? "pill on" : "pill" }, state);
   const bar = el("progress", { max: planned, value: done });
@@ -23,7 +25,8 @@ function choices({ title, options, spread, spread_title: about }) {
   const pick = ({ value, label, title: line }) =>
     chip(choice.option === value, line, () => (choice.option = value), label);
   const band = chip(choice.spread, about, () => (choice.spread = !choice.spread), spread);
-  return el("div", { class: "bar" }, el("div", { class: "chips" }, el("b", {}, title), ...options.map(pick), band));
+  const chipsOf = el("div", { class: "chips" }, el("b", {}, title), ...options.map(pick), band);
+  return el("div", { class: "bar" }, chipsOf);
 }
 
 function drawPage(data, state = "") {
@@ -33,8 +36,8 @@ function drawPage(data, state = "") {
   watcher.disconnect();
   drawings.clear();
   if (!page.bar.options.some(({ value }) => value === choice.option)) choice.option = "";
-  const [first, ...rest] = page.sections.map(({ id, title, cards }) => [
-    el("h2", { id }, title),
+  const [first, ...rest] = page.sections.map(({ title, cards }) => [
+    el("h2", { id: idOf(title) }, title),
     el("div", { class: "cards" }, ...cards.map(card)),
   ]);
   document.getElementById("page").replaceChildren(...first, choices(page.bar), ...rest.flat());

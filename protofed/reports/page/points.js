@@ -1,7 +1,7 @@
 // Points: on axes of numbers or names, as bubbles, with boxes, or without axes.
 
 function points(chart, width) {
-  const values = (side) => chart.series.flatMap((one) => [...one[side], ...Object.values(one.box || {})]);
+  const values = (side) => chart.series.flatMap((one) => one[side]);
   const frame = chart.bare ? plane(chart, width) : axes(chart, width, values("x"), values("y"));
   const { picture, across, up, box } = frame;
   for (const i of chart.y.names && !chart.y.over && !chart.sized ? chart.y.names.keys() : [])
@@ -13,8 +13,9 @@ function points(chart, width) {
     one.x.forEach((x, i) => {
       const size = one.sizes ? Math.max(1, Math.sqrt(one.sizes[i] / most) * cell * 0.62) : one.size;
       const border = one.outline ? `;${stroke("ink")}` : one.opacity === 1 ? `;${stroke("card")}` : "";
-      const style = { style: fill(colourOf(chart, one, i)) + border, opacity: one.opacity };
-      const node = shape(one.shape, across(x), up(one.y[i]), size, { ...style, "stroke-width": one.outline || 1 });
+      const style = fill(colourOf(chart, one, i)) + border;
+      const looks = { style, opacity: one.opacity, "stroke-width": one.outline || 1 };
+      const node = shape(one.shape, across(x), up(one.y[i]), size, looks);
       picture.append(faded(chart, one, i, mark(node, about(chart, one, i))));
     });
     if (one.box) picture.append(meanOf(one, frame));
@@ -27,7 +28,7 @@ function points(chart, width) {
 // The choice of a field that gives colours; a mark without it has the first field's.
 function colourOf(chart, one, i) {
   if (one.colour) return one.colour;
-  const fields = chart.colour_by.includes(choice.colour) ? [choice.colour, ...chart.colour_by] : chart.colour_by;
+  const fields = [choice.colour, ...chart.colour_by].filter((field) => one.fields[field]);
   const value = fields.map((field) => one.fields[field][i]).find(known);
   return `k${value % 10}`;
 }

@@ -5,7 +5,7 @@ function tableOf(charts) {
   if (made.length === 1) return made[0];
   const columns = [...new Set(made.flatMap(([names]) => names))]; // not all charts have all
   const rows = made.flatMap(([names, found], n) =>
-    found.map((row) => [charts[n].title, ...columns.map((name) => row[names.indexOf(name)])]),
+    found.map((row) => [charts[n].panel, ...columns.map((name) => row[names.indexOf(name)])]),
   );
   return [["", ...columns], rows];
 }
