@@ -1,1 +1,8 @@
-"""What can be said about a run after it: measures, and advice from FedProto's convergence theory."""
+"""What one run says when its models are looked at again. Formulas are in protofed/metrics, tables over
+several runs in protofed/studies.
+
+run_metrics.py          the papers' measures on an experiment as it stands
+prototype_margins.py    how far prototypes are apart (FedTGP, Fig. 1)
+advise.py               FedProto's bounds, with constants estimated on the run
+profile.py              where the time of a round goes
+"""

@@ -21,6 +21,7 @@ from .output import make_console
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
+    """Declare the command."""
     parser = commands.add_parser(
         "advise",
         help="bounds on learning rate, λ and rounds from FedProto's theory",
@@ -37,6 +38,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 
 def command(args: argparse.Namespace) -> int:
+    """Estimate the constants of a run and print what the bounds say."""
     if args.steps < 2:
         raise ConfigError(f"--steps: must be at least 2, got {args.steps}")
     experiment = experiments.reopen(RunDir.open(args.run))

@@ -15,6 +15,7 @@ from .study import add_study_flags, carry_out_plan, print_tables, say_written
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
+    """Declare the command."""
     parser = commands.add_parser(
         "compare",
         help="compare methods on one setting",
@@ -36,6 +37,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 
 def command(args: argparse.Namespace) -> int:
+    """Carry out what is missing, print the tables and write them."""
     plan = plan_comparison(args.methods, settings_of(args), args.seeds)
     check_modes(args.modes, [planned.config.method for planned in plan])
     out = args.out or Path("runs/compare")

@@ -21,6 +21,7 @@ from .output import make_console
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
+    """Declare `deploy` with its verbs, `server`, `client` and `status`."""
     _add_deploy(commands)
     server = commands.add_parser("server", help="start the server of a federation", allow_abbrev=False)
     server.add_argument("folder", type=Path, metavar="DIR", help="the directory with server.toml")
@@ -71,6 +72,7 @@ def _add_deploy(commands: Any) -> None:
 
 
 def deploy_command(args: argparse.Namespace) -> int:
+    """Carry out the verb of `protofed deploy`."""
     _need_flower()
     if args.verb == "rehearse":
         return _rehearse(args)
@@ -103,6 +105,7 @@ def _change(args: argparse.Namespace) -> int:
 
 
 def server_command(args: argparse.Namespace) -> int:
+    """Serve until the last round is done."""
     _need_flower()
     _serve(args.folder, args.out, args.insecure)
     _say(f"finished; see `protofed show {args.out}`")
@@ -110,6 +113,7 @@ def server_command(args: argparse.Namespace) -> int:
 
 
 def is_deployed(run: Path) -> bool:
+    """Whether a run directory is that of a federation between machines."""
     return (run / "deployment.json").exists()
 
 
@@ -145,6 +149,7 @@ def _command(folder: Path, out: Path, insecure: bool) -> str:
 
 
 def client_command(args: argparse.Namespace) -> int:
+    """Take part until the server is done."""
     _need_flower()
     from ..deploy.serve import run_client
 
@@ -153,6 +158,7 @@ def client_command(args: argparse.Namespace) -> int:
 
 
 def status_command(args: argparse.Namespace) -> int:
+    """Print who is connected and how far the run is."""
     from ..deploy.status import overview
 
     if not (args.run / "status.json").exists():

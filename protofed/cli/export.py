@@ -15,6 +15,7 @@ from ..trackers.base import export
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
+    """Declare the command."""
     parser = commands.add_parser(
         "export",
         help="hand a run's numbers to CSV, Parquet, TensorBoard or MLflow",
@@ -30,6 +31,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 
 def command(args: argparse.Namespace) -> int:
+    """Hand over each run."""
     if len(args.runs) > 1 and args.to.startswith(("csv:", "parquet:")):
         raise ConfigError(f"--to {args.to}: one file takes one run; without it each gets one of its own")
     for path in args.runs:

@@ -30,6 +30,7 @@ KINDS: dict[str, Registry[Any]] = {
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
+    """Declare the command."""
     parser = commands.add_parser("list", help="list methods, data, partitions or models", allow_abbrev=False)
     parser.add_argument("kind", choices=KINDS, help="what to list")
     parser.add_argument("name", nargs="?", help="show the options of this one; or FILE.py:CLASS")
@@ -46,6 +47,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 
 def listing(args: argparse.Namespace) -> int:
+    """Print all of a kind, or the options of one."""
     registry, console = KINDS[args.kind], make_console()
     if args.name:
         console.print(_options(registry, args.name))

@@ -28,6 +28,7 @@ from .parser import add_import
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
+    """Declare the command."""
     parser = commands.add_parser(
         "onboard",
         help="let a new client join a finished run",
@@ -50,6 +51,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 
 def command(args: argparse.Namespace) -> int:
+    """Train a newcomer from what the server knows and print how good it gets."""
     directory = RunDir.open(args.run)
     if directory.summary is None:
         raise RunError(f"{args.run} is not finished; finish it with `protofed resume {args.run}`")

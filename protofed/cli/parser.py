@@ -6,6 +6,7 @@ import argparse
 import types
 import typing
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -16,6 +17,10 @@ from ..core.errors import unknown
 from ..core.options import OptionInfo, options_of
 
 Command = Callable[[argparse.Namespace], int]
+COMMANDS = (  # files of this folder, in the order of `protofed --help`
+    *("run", "show", "report", "watch", "listing", "partition", "profile", "advise", "onboard"),
+    *("compare", "reproduce", "sweep", "export", "deploy"),
+)
 
 
 class UsageError(Exception):
@@ -23,29 +28,14 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
+    """Raises instead of printing a usage and leaving."""
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 
 
 def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     """The command named by `argv` and its parsed arguments; unknown options name their nearest match."""
-    from . import (
-        advise,
-        compare,
-        deploy,
-        export,
-        listing,
-        onboard,
-        partition,
-        profile,
-        report,
-        reproduce,
-        run,
-        show,
-        sweep,
-        watch,
-    )
-
     load_imports(_imported(argv))
     parser = Parser(
         prog="protofed",
@@ -56,23 +46,8 @@ def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     )
     parser.add_argument("--version", action="version", version=f"protofed {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    for module in (
-        run,
-        show,
-        report,
-        watch,
-        listing,
-        partition,
-        profile,
-        advise,
-        onboard,
-        compare,
-        reproduce,
-        sweep,
-        export,
-        deploy,
-    ):
-        module.add(commands, argv)
+    for name in COMMANDS:
+        import_module(f".{name}", __package__).add(commands, argv)
     if not argv:
         parser.print_help()
         raise SystemExit(0)

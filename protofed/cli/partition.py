@@ -16,6 +16,7 @@ from .parser import add_import
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
+    """Declare the command."""
     default = Config()
     parser = commands.add_parser(
         "partition",
@@ -43,6 +44,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 
 def command(args: argparse.Namespace) -> int:
+    """Divide, print what each client has, and write what is asked for."""
     dataset = load(args.data)
     split = divide(args.partition, dataset, args.clients, args.seed)
     summary = describe_split(dataset, split, args.most)

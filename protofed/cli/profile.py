@@ -21,6 +21,7 @@ from .run import target_layers
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
+    """Declare the command."""
     parser = commands.add_parser(
         "profile",
         help="show where the time of a round goes",

@@ -11,6 +11,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -21,23 +22,27 @@ from ..runs.records import headline
 from . import stop
 
 
+def round_bar(quiet: bool, *more: ProgressColumn) -> Progress:
+    """A bar of rounds with what was reached and how long it took."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[accuracy]}"),
+        TimeElapsedColumn(),
+        *more,
+        console=Console(stderr=True),
+        disable=quiet,
+    )
+
+
 class RoundProgress:
     """Called with each round's record. An interruption says how to go on."""
 
     def __init__(self, config: Config, out: Path, quiet: bool):
         self.out = out
         self.modes = config.make_method().modes
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[accuracy]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            disable=quiet,
-        )
+        self._bar = round_bar(quiet, TextColumn("left"), TimeRemainingColumn())
         self._task = self._bar.add_task(config.method, total=config.rounds.rounds, accuracy="")
         self.round = 0
         self.every = config.system.checkpoint_every

@@ -15,6 +15,7 @@ from ..reports.html import write_page
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
+    """Declare the command."""
     parser = commands.add_parser(
         "report",
         help="write a page that shows and compares runs",
@@ -43,6 +44,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 
 def command(args: argparse.Namespace) -> int:
+    """Write the page, and single figures if asked for."""
     if args.points < 0:
         raise ConfigError(f"--points: must not be negative, got {args.points}")
     if not args.out.parent.is_dir():

@@ -24,6 +24,7 @@ from .study import add_study_flags, carry_out_plan, print_tables, say_written
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
+    """Declare the command."""
     parser = commands.add_parser(
         "reproduce",
         help="reproduce a published table",
@@ -43,6 +44,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 
 def command(args: argparse.Namespace) -> int:
+    """Carry out what is missing of a recipe and print it beside the paper; without a recipe, list them."""
     if args.recipe is None:
         print_tables([_overview()], [], "terminal")
         return 0

@@ -26,6 +26,7 @@ from .watch import Beside
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
+    """Declare `run` and `resume`; the options of the method that `run` names are flags too."""
     target = _find_target(argv[1:]) if argv[:1] == ["run"] else None
     parser = commands.add_parser(
         "run",
@@ -65,6 +66,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Start a run in a new directory."""
     layers = [*target_layers(args.target), settings_of(args)]
     config = resolve(*layers)
     out = args.out or _default_out(config.method, config.data)
@@ -73,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def resume(args: argparse.Namespace) -> int:
+    """Go on with a run, to its end or for more rounds."""
     if args.rounds is not None:
         return _go_on(args)
     if is_deployed(args.run) and RunDir(args.run).summary is None:  # perhaps before its first round
@@ -144,6 +147,7 @@ def _show(directory: RunDir, args: argparse.Namespace) -> int:
 
 
 def target_layers(target: str | None) -> list[dict[str, Any]]:
+    """The settings of a method or a recipe, as layers for `config.resolve`."""
     if target is None:
         return []
     path = Path(target)

@@ -19,5 +19,6 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def check() -> None:
+    """Stop here if that was asked for while something else caught the interruption."""
     if asked.is_set():
         raise KeyboardInterrupt

@@ -9,14 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 from ..runs.records import headline
 from ..studies.plan import Planned
 from ..studies.runner import FAILED, FINISHED, PAUSED, REFUSED, Done, carry_out, read_budget
 from ..studies.tables import FORMATS, Table, as_csv
 from .output import make_console
+from .progress import round_bar
 
 
 def add_study_flags(parser: argparse.ArgumentParser, seeds: int | None, out: str) -> None:
@@ -81,15 +79,7 @@ class StudyProgress:
     def __init__(self, quiet: bool, part: str = ""):
         self._quiet = quiet
         self._part = part
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[accuracy]}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            disable=quiet,
-        )
+        self._bar = round_bar(quiet)
         self._task = self._bar.add_task("", total=None, accuracy="")
         self._modes: Sequence[str] = ()
         self._said: set[str] = set()

@@ -28,12 +28,13 @@ from ..studies.figures import check_sweep_plot, draw_sweep
 from ..studies.runner import FINISHED, Done
 from ..studies.search import search
 from ..studies.study_files import write_latex, write_study
-from ..studies.sweep import Axis, Point, corners, grid, label, plan_point, read_axis
+from ..studies.sweep import Point, SweepAxis, corners, grid, label, plan_point, read_axis
 from .parser import add_settings, settings_of
 from .study import add_study_flags, carry_out_plan, print_tables, say_written
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
+    """Declare the command."""
     parser = commands.add_parser(
         "sweep",
         help="run a method over values of options or settings",
@@ -65,6 +66,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 
 def command(args: argparse.Namespace) -> int:
+    """Carry out the grid, or search; print the tables and write them."""
     if args.method not in methods:
         raise ConfigError(unknown("method", args.method, methods))
     if not args.over:
@@ -92,7 +94,9 @@ def command(args: argparse.Namespace) -> int:
     return 0
 
 
-def _full(args: argparse.Namespace, axes: Sequence[Axis], out: Path) -> tuple[list[Point], dict[str, Done]]:
+def _full(
+    args: argparse.Namespace, axes: Sequence[SweepAxis], out: Path
+) -> tuple[list[Point], dict[str, Done]]:
     points = grid(axes)
     plans = [plan_point(args.method, settings_of(args), point, args.seeds) for point in points]
     plan = [planned for plan in plans for planned in plan]
@@ -101,7 +105,7 @@ def _full(args: argparse.Namespace, axes: Sequence[Axis], out: Path) -> tuple[li
 
 
 def _searched(
-    args: argparse.Namespace, axes: Sequence[Axis], out: Path
+    args: argparse.Namespace, axes: Sequence[SweepAxis], out: Path
 ) -> tuple[list[Point], dict[str, Done]]:
     if args.budget:
         raise ConfigError("sweep: --budget works with a full grid; limit a search by its trials")

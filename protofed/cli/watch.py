@@ -20,6 +20,7 @@ END_SECONDS = 60.0
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
+    """Declare the command."""
     parser = commands.add_parser(
         "watch",
         help="show a run in the browser while it goes on",
@@ -33,6 +34,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 
 def command(args: argparse.Namespace) -> int:
+    """Serve the page until interrupted."""
     directory = RunDir.open(args.run)
     if not 0 <= args.port < 65536:
         raise ConfigError(f"--port: expected 0 to 65535, got {args.port}")

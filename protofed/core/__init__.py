@@ -1,0 +1,24 @@
+"""What a method is, and what happens at one client. Knows no engine, no data set and no architecture.
+
+the contract
+    algorithm.py    a method: hooks, legs, phases, needs
+    task.py         what server and clients agree on; a turn of one of them
+    record.py       messages and server state: named tensors; fields.py: what their declarations say
+    options.py      hyperparameters and settings: help, choices, range
+    needs.py        what a method asks of models, data and optimiser, checked before training
+    data.py         a client's samples and batches
+    net.py          a client's modules bound to its tensors
+one client's part of a round
+    client.py       begin, train, finish; and its test
+    train.py        the training loop; optim.py: SGD and Adam over lists of tensors
+    answer.py       what a client answers
+    stages.py       the stages of a round, for whoever watches
+what all need
+    errors.py       errors that a user can mend
+    rng.py          every random number from a key; dropout.py: masks from such keys
+    registry.py     names of methods, sources, partitioners and models
+    plugins.py      those of other installed packages
+    user_files.py   those in the user's own files; written_files.py: where settings name such files
+    tensor_file.py  tensors as bytes
+    max_pool.py, torchvision_shim.py, version.py
+"""

@@ -7,9 +7,9 @@ split = divide("dirichlet:beta=0.5", dataset, clients=20, seed=0)
 - `source/`: where data comes from, one file per kind; `partition/`: how it is divided, one file per rule
 - `specs`: from written forms to datasets and splits; `check`: both are checked there, whatever made them
 - `loader`, `federated`, `merged`: clients' tensors, as engines ask for them
-- `own`: tensors that the user brings
+- `public`: samples that server and clients share; `own`, `user_source`: what the user brings
 - `augment`, `cache`, `images`, `labels`, `grouped`, `pfllib_files`: what sources and partitioners share
-- `split_summary`, `chart`: what a split looks like
+- `split_summary`: what a split looks like
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ class Dataset:
 
     @property
     def dense(self) -> bool:
+        """Whether labels are masks."""
         return self.y.ndim > 1
 
     @property
@@ -45,6 +46,7 @@ class Dataset:
 
     @property
     def num_classes(self) -> int:
+        """Number of classes."""
         return len(self.classes)
 
 
@@ -57,6 +59,7 @@ class Rows(Sequence[np.ndarray]):
 
     @classmethod
     def of(cls, lists: Sequence[np.ndarray]) -> Rows:
+        """From one array per client."""
         sizes = [len(rows) for rows in lists]
         values = (
             np.concatenate([np.asarray(r, dtype=np.int64) for r in lists]) if lists else np.empty(0, np.int64)
@@ -73,6 +76,7 @@ class Rows(Sequence[np.ndarray]):
 
     @property
     def sizes(self) -> np.ndarray:
+        """[K] rows of each client."""
         return np.diff(self.offsets)
 
 
@@ -85,6 +89,7 @@ class Split:
 
     @property
     def clients(self) -> int:
+        """Number of clients."""
         return len(self.train)
 
 

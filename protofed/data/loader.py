@@ -31,6 +31,7 @@ class Loader:
 
     @property
     def clients(self) -> int:
+        """Number of clients of the split."""
         return self.split.clients
 
     def train(self, client: int) -> tuple[Tensor, Tensor]:

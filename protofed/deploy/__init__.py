@@ -3,6 +3,7 @@
 settings.py       server.toml and client.toml
 certificates.py   a private CA, the server's certificate, a key pair per client
 init.py           `protofed deploy init`: everything for a federation in one directory
+templates.py      the files that it writes; templates_readme.py: the README among them
 site.py           a client's own data, model and class names
 agreement.py      what server and clients agree on before the first round; the task made of it
 roster.py         who is connected: hello, agreement, and again for those who come back

@@ -1,0 +1,7 @@
+"""Numbers from tensors: formulas alone, which know no run. What they say of a run is in protofed/analysis.
+
+scores.py          accuracy over clients, by prediction mode
+formulas.py        measures that the papers report beside accuracy
+theory.py          FedProto's convergence bounds
+entropy_maps.py    pictures of how sure a segmentation model is
+"""

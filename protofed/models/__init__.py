@@ -1,4 +1,12 @@
-"""Client models: one file per family, registered in `families`; `groups` gives them to clients."""
+"""Client models: one file per family, registered in `families`; `groups` gives them to clients.
+
+base.py              what a model and a family are; written.py: from "cnn4:dim=64" to a family and back
+groups.py            which client gets which family; named_groups.py: the papers' mixtures
+conv.py, residual.py, trunk.py, split.py, weights.py    what families share
+probe.py             one pass through a built model, to check it; flops.py: what it costs
+describe.py          rows for listings
+user_module.py       a class in the user's file
+"""
 
 from ..core.registry import import_all
 from .base import Family, Model, families

@@ -36,6 +36,7 @@ class DeepLabBase(nn.Module):
         self.aspp = aspp
 
     def with_skip(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The embedding, and the early features that the decoder adds to it."""
         features = self.encoder(x)
         return self.aspp(features[-1]), features[2]
 

@@ -1,0 +1,15 @@
+"""Tensor functions that methods share. No engine, no file, no state.
+
+prototypes.py    class sums and means, nearest prototypes
+distances.py     distances and similarities, with gradients that stay finite
+losses.py        losses that several methods add
+contrast.py      contrast with several prototypes per class; clusters.py: the frame of FPL, FedPLVM, FedPLCC
+finch.py         clustering without a number of clusters; kmeans.py: steps of k-means
+margins.py       ProtoMargin's margins and attention
+tgp_server.py    FedTGP's server step
+generator.py     FedGen's generator
+distill.py       divergences between predictions
+sharing.py       hooks of methods that share weights; trees.py: arithmetic on named tensors
+slices.py        narrow models as parts of wide ones
+lowrank.py       weights as truncated singular value decompositions
+"""

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.errors import ConfigError, DataError
-from .sweep import Axis, Point
+from .sweep import Point, SweepAxis
 
 Objective = Callable[[Point], float]  # accuracy of a combination; NaN if it cannot be run
 
 
-def search(axes: Sequence[Axis], trials: int, seed: int, objective: Objective) -> Point:
+def search(axes: Sequence[SweepAxis], trials: int, seed: int, objective: Objective) -> Point:
     """The best of `trials` combinations."""
     if trials < 1:
         raise ConfigError(f"sweep: --optuna: needs at least one trial, got {trials}")
@@ -39,7 +39,7 @@ def search(axes: Sequence[Axis], trials: int, seed: int, objective: Objective) -
     return {name: _text(value) for name, value in study.best_params.items()}
 
 
-def _suggest(trial: Any, axis: Axis) -> str:
+def _suggest(trial: Any, axis: SweepAxis) -> str:
     if axis.values:
         return str(trial.suggest_categorical(axis.name, list(axis.values)))
     if axis.whole:

@@ -27,7 +27,7 @@ Point = dict[str, str]  # one value per axis
 
 
 @dataclass(frozen=True)
-class Axis:
+class SweepAxis:
     """The values of one name, or a range."""
 
     name: str
@@ -43,7 +43,7 @@ class Axis:
         return self.values or tuple(f"{end:.6g}" for end in (self.low, self.high))
 
 
-def read_axis(text: str) -> Axis:
+def read_axis(text: str) -> SweepAxis:
     """Read "lam=0,0.1,1" or "lam=0.01..10:log".
 
     >>> read_axis("partition.k=10,50").values
@@ -59,10 +59,10 @@ def read_axis(text: str) -> Axis:
     values = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
     if not values:
         raise ConfigError(f"--over {text!r}: no value")
-    return Axis(name, values)
+    return SweepAxis(name, values)
 
 
-def _read_range(name: str, given: str, text: str) -> Axis:
+def _read_range(name: str, given: str, text: str) -> SweepAxis:
     ends, _, kind = given.partition(":")
     low_text, _, high_text = ends.partition("..")
     try:
@@ -72,10 +72,10 @@ def _read_range(name: str, given: str, text: str) -> Axis:
     if kind not in ("", "log") or not -math.inf < low < high < math.inf or (kind == "log" and low <= 0):
         raise ConfigError(f"--over {text!r}: expected LOW..HIGH with LOW < HIGH; for :log LOW above 0")
     whole = "." not in low_text + high_text and "e" not in (low_text + high_text).lower()
-    return Axis(name, (), low, high, kind == "log", whole)
+    return SweepAxis(name, (), low, high, kind == "log", whole)
 
 
-def grid(axes: Sequence[Axis]) -> list[Point]:
+def grid(axes: Sequence[SweepAxis]) -> list[Point]:
     """All combinations."""
     for axis in axes:
         if not axis.values:
@@ -86,7 +86,7 @@ def grid(axes: Sequence[Axis]) -> list[Point]:
     return [dict(zip(names, values)) for values in itertools.product(*(axis.values for axis in axes))]
 
 
-def corners(axes: Sequence[Axis]) -> list[Point]:
+def corners(axes: Sequence[SweepAxis]) -> list[Point]:
     """Each listed value and each end of a range once: what can be checked before a search."""
     first = {axis.name: axis.extremes[0] for axis in axes}
     return [first | {axis.name: value} for axis in axes for value in axis.extremes]

@@ -18,15 +18,24 @@ from protofed.studies.figures import draw_recipe, draw_sweep
 from protofed.studies.recipe import load_recipe
 from protofed.studies.reproduce import Selection, plan_reproduction
 from protofed.studies.search import search
-from protofed.studies.sweep import Axis, corners, grid, label, plan_point, point_layer, read_axis, set_in_form
+from protofed.studies.sweep import (
+    SweepAxis,
+    corners,
+    grid,
+    label,
+    plan_point,
+    point_layer,
+    read_axis,
+    set_in_form,
+)
 
 
 def test_axes_as_written():
     assert read_axis("lam=0, 0.1,1").values == ("0", "0.1", "1")
     assert read_axis("partition=iid;nway:n=3,k=5").values == ("iid", "nway:n=3,k=5")
-    assert read_axis("batch-size=1,1,2") == Axis("batch_size", ("1", "2"))
-    assert read_axis("lam=0.01..10:log") == Axis("lam", (), 0.01, 10.0, log=True)
-    assert read_axis("epochs=1..5") == Axis("epochs", (), 1.0, 5.0, whole=True)
+    assert read_axis("batch-size=1,1,2") == SweepAxis("batch_size", ("1", "2"))
+    assert read_axis("lam=0.01..10:log") == SweepAxis("lam", (), 0.01, 10.0, log=True)
+    assert read_axis("epochs=1..5") == SweepAxis("epochs", (), 1.0, 5.0, whole=True)
 
 
 @pytest.mark.parametrize(
