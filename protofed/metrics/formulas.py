@@ -1,8 +1,7 @@
 """Measures that the papers report beside accuracy, as functions of tensors.
 
 Prototypes: AMM (*Prototype Guided Federated Learning*, ProtoMargin). Features: MMD and FFD (ProtoMargin).
-Training: rounds to converge. Segmentation: confusion, mIoU, entropy maps (ProtoMargin). Clients: fairness
-numbers.
+Training: rounds to converge. Segmentation: confusion, mIoU. Clients: fairness numbers.
 
 Accuracies are in percent, as everywhere in the results.
 
@@ -17,7 +16,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -98,25 +96,6 @@ def miou(confusion: Tensor) -> float:
     hit = counts.diagonal()
     union = counts.sum(0) + counts.sum(1) - hit
     return float(100 * (hit / union)[union > 0].mean())
-
-
-def entropy_softmax(logits: Tensor) -> Tensor:
-    """H_S: entropy (in nats) of the softmax at every pixel of logits [B,C,H,W]: [B,H,W]."""
-    log_p = logits.log_softmax(1)
-    return -(log_p.exp() * log_p).sum(1)
-
-
-def entropy_features(features: Tensor, size: tuple[int, int]) -> Tensor:
-    """H_E: entropy over the channels of encoder features [B,D,h,w], enlarged to `size`: [B,H,W].
-
-    Channels become a distribution by ReLU and division by their sum; a pixel without any positive
-    channel has entropy 0.
-    """
-    mass = features.relu()
-    total = mass.sum(1, keepdim=True)
-    p = mass / total.where(total > 0, 1.0)
-    entropy = -torch.xlogy(p, p).sum(1, keepdim=True)
-    return F.interpolate(entropy, size=size, mode="bilinear", align_corners=False)[:, 0]
 
 
 class Fairness(NamedTuple):
