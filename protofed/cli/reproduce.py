@@ -13,10 +13,10 @@ from typing import Any
 
 from ..reports import paper
 from ..studies.cells import cells, claims
-from ..studies.figures import draw_recipe
 from ..studies.recipe import Recipe, load_recipe, recipe_ids
 from ..studies.reproduce import Selection, plan_reproduction
 from ..studies.reproduction_table import as_records, claims_table, compact, markdown
+from ..studies.study_charts import draw_recipe
 from ..studies.study_files import write_study
 from ..studies.tables import Table
 from .parser import add_settings, settings_of

@@ -24,9 +24,9 @@ from ..studies.compare import (
     comparison_tables,
     shown,
 )
-from ..studies.figures import check_sweep_plot, draw_sweep
 from ..studies.runner import FINISHED, Done
 from ..studies.search import search
+from ..studies.study_charts import check_sweep_plot, draw_sweep
 from ..studies.study_files import write_latex, write_study
 from ..studies.sweep import Point, SweepAxis, corners, grid, label, plan_point, read_axis
 from .parser import add_settings, settings_of

@@ -55,7 +55,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Tested:
+class Scores:
     """From a worker: scores in the order of the jobs."""
 
     scores: Sequence[Score]
@@ -132,7 +132,7 @@ def work(
             pipe.send_bytes(pack(report))
 
 
-def carry_out(engine: Sequential, order: TrainOrder) -> Trained | Tested:
+def carry_out(engine: Sequential, order: TrainOrder) -> Trained | Scores:
     """Do what an order says. Uploads of a cohort go back joined: fewer arrays to write and to check."""
     store = engine.store
     for client, state in order.states.items():
@@ -141,7 +141,7 @@ def carry_out(engine: Sequential, order: TrainOrder) -> Trained | Tested:
         if job.client not in order.held:
             store.drop(job.client)
     if isinstance(order, TestOrder):
-        return Tested(list(engine.evaluate(order.jobs)))
+        return Scores(list(engine.evaluate(order.jobs)))
     answers = list(engine.run(order.jobs))
     replies = [answer for answer in answers if isinstance(answer, Reply)]
     for reply in replies:

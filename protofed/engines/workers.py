@@ -33,7 +33,7 @@ from .base import Engine, Job
 from .cohort import LARGEST, Cohort
 from .sequential import Sequential
 from .store import Store
-from .worker_process import Raised, Tested, TestOrder, Trained, TrainOrder, pack, unpack, work
+from .worker_process import Raised, Scores, TestOrder, Trained, TrainOrder, pack, unpack, work
 
 TRIES = 3  # how often a share may kill its worker
 Kind = type[TrainOrder]
@@ -210,7 +210,7 @@ class Workers(Engine):
             match message:
                 case Raised():
                     _raise(message)
-                case Tested():
+                case Scores():
                     answers |= {score.client: score for score in message.scores}
                 case Trained():
                     for answer in message.answers:

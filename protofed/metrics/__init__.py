@@ -3,5 +3,4 @@
 scores.py          accuracy over clients, by prediction mode
 formulas.py        measures that the papers report beside accuracy
 theory.py          FedProto's convergence bounds
-entropy_maps.py    pictures of how sure a segmentation model is
 """

@@ -17,7 +17,7 @@ COMMON = ("data", "partition", "models", "clients", "rounds.rounds", "seed")  # 
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """Rows of text. `groups`: whose sign stands before a row; `strong`: the column in bold where it does;
     `words`: columns of text; `folded`: under this title."""
 
@@ -36,7 +36,7 @@ class Card:
     title: str
     text: str
     charts: Sequence[Chart] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[PageTable] = ()
     terms: dict[str, str] | None = None
     wide: bool = True
 
@@ -120,7 +120,7 @@ def _results(report: Report) -> Card:
         for mode in run["modes"] or [None]:
             groups.append(i if mode == run["main"] else None)
             rows.append(_result(run, mode, report["titles"].get(mode)))
-    table = Table(columns, rows, groups, strong=2, words=(0, 1))
+    table = PageTable(columns, rows, groups, strong=2, words=(0, 1))
     terms = {report["titles"][mode]: line for mode, line in report["modes"].items()}
     text = (
         "Test accuracy over the clients, in percent; std is the spread over clients. "
@@ -153,10 +153,10 @@ def _settings(runs: Sequence[Run]) -> Card:
     different = [[key, *row] for key, row in values.items() if len(set(row)) > 1]
     same = [[key, row[0]] for key, row in values.items() if len(set(row)) == 1]
     names, words = [run["name"] for run in runs], range(len(runs) + 1)
-    tables = [Table(["setting", *names], different, words=words)] if different else []
+    tables = [PageTable(["setting", *names], different, words=words)] if different else []
     title = "Settings that are equal in all runs" if different else "All settings"
-    tables.append(Table(["run", "directory"], [[run["name"], run["path"]] for run in runs], words=(0, 1)))
-    tables.append(Table(["setting", "value"], same, words=(0, 1), folded=title))
+    tables.append(PageTable(["run", "directory"], [[run["name"], run["path"]] for run in runs], words=(0, 1)))
+    tables.append(PageTable(["setting", "value"], same, words=(0, 1), folded=title))
     text = "As resolved when the run began; `protofed run config.json` of a run directory repeats it."
     return Card("Configuration", text, (), tables)
 

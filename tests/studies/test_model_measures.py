@@ -14,11 +14,11 @@ from protofed.analysis.run_metrics import aggregate_mean_margin
 from protofed.core.errors import ConfigError
 from protofed.runs.directory import RunDir
 from protofed.studies.cells import cells
-from protofed.studies.figures import draw_recipe
 from protofed.studies.model_measures import measured
 from protofed.studies.recipe import Recipe, read
 from protofed.studies.reproduce import Selection, plan_reproduction
 from protofed.studies.runner import carry_out
+from protofed.studies.study_charts import draw_recipe
 
 RECIPE = """
 rounds = 2

@@ -14,10 +14,10 @@ from protofed.config import resolve
 from protofed.core.errors import ConfigError, RunError
 from protofed.studies.cells import cells
 from protofed.studies.compare import compare, shown
-from protofed.studies.figures import draw_recipe, draw_sweep
 from protofed.studies.recipe import load_recipe
 from protofed.studies.reproduce import Selection, plan_reproduction
 from protofed.studies.search import search
+from protofed.studies.study_charts import draw_recipe, draw_sweep
 from protofed.studies.sweep import (
     SweepAxis,
     corners,
