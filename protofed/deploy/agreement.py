@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ..core.errors import ConfigError, MessageError, ProtofedError
 from ..core.task import Group, Task
 from ..models.base import Model
 from ..models.groups import assign
+from .own_files import by_name, check_member, fingerprints, found_at, load_common
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Member:
     train: int
     test: int
     dense: bool = False
+    files: dict[str, str] = field(default_factory=dict)  # fingerprints of Python files that it may run
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,13 @@ class Agreement:
     config: dict[str, Any]
     classes: tuple[str, ...]
     members: tuple[Member, ...]
+    files: dict[str, str] = field(default_factory=dict)  # fingerprints of Python files that all need
+
+    def config_at(self, home: Path | None = None, allowed: Collection[str] | None = None) -> Config:
+        """The configuration on this machine. Files lie in `home`; a client runs only those that it allows."""
+        if home is None:
+            home, allowed = Path(), ()
+        return resolve(found_at(self.config, self.files, home, allowed))
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -55,7 +65,8 @@ class Agreement:
         try:
             found = json.loads(text)
             members = tuple(read_member(member) for member in found["members"])
-            return cls(found["experiment"], found["config"], tuple(found["classes"]), members)
+            files = {str(name): str(value) for name, value in found.get("files", {}).items()}
+            return cls(found["experiment"], found["config"], tuple(found["classes"]), members, files)
         except (ValueError, TypeError, KeyError) as error:
             raise MessageError(f"the agreement is damaged ({error!r})") from error
 
@@ -72,8 +83,9 @@ def read_member(values: Any) -> Member:
             train=int(values["train"]),
             test=int(values["test"]),
             dense=bool(values["dense"]),
+            files={str(name): str(value) for name, value in values.get("files", {}).items()},
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MessageError(f"hello: damaged ({error!r})") from error
     if min(member.train, member.test, member.dim) < 0 or not member.classes:
         raise MessageError(f"hello of {member.name}: {member.train} samples, {len(member.classes)} classes")
@@ -91,16 +103,18 @@ def agree(experiment: str, config: Config, members: Sequence[Member], wanted: Se
                 f"client {member.name} has the class {foreign[0]!r}, which is not in the server's list "
                 f"({', '.join(classes)}); correct its `classes` in client.toml or the list in server.toml"
             )
+    files = fingerprints(load_common(config.to_dict()))
+    for member in members:
+        check_member(member.name, member.files, files)
     models = "|".join(member.model for member in members)
     described = {**config.to_dict(), "clients": len(members), "models": models, "data": experiments.DEPLOYED}
     described |= {"partition": "of the clients' own"}
-    return Agreement(experiment, described, classes, tuple(members))
+    return Agreement(experiment, {**by_name(described), "models": models}, classes, tuple(members), files)
 
 
-def make_task(agreement: Agreement, own: Collection[str] = ()) -> Task:
-    """The same task at the server and at every client. `own` lists the models that may be read from files
-    here; a file that another machine names is never run."""
-    config = resolve(agreement.config)
+def make_task(agreement: Agreement, config: Config, own: Collection[str] = ()) -> Task:
+    """The same task at the server and at every client, from the agreement's configuration on this machine.
+    `own` lists the models that may be read from files here; a file that others name is never run."""
     algorithm = config.make_method()
     if algorithm.needs.merged:
         raise ConfigError(f"{algorithm.name} merges all samples in one place: it cannot be deployed")

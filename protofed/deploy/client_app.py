@@ -4,6 +4,7 @@ that must last is on disk: client.toml, the agreement, and the vault with this c
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -85,7 +86,6 @@ def _work(settings: ClientSettings, packet: Packet) -> Packet:
     """Train or test. Torch is imported here, not for a hello that goes wrong."""
     import torch
 
-    from ..config import resolve
     from ..flower.respond import Desk, respond
     from ..flower.vault import Vault
     from .agreement import Agreement, make_task
@@ -96,11 +96,13 @@ def _work(settings: ClientSettings, packet: Packet) -> Packet:
     if not path.exists():
         raise MessageError(f"client {settings.name} has no agreement of run {experiment}")
     agreement = Agreement.of_json(path.read_text())
-    torch.set_num_threads(resolve(agreement.config).system.threads)
+    site = Site(settings)
+    allowed = [os.path.basename(file) for file in settings.imports]
+    config = agreement.config_at(settings.home, allowed)
+    torch.set_num_threads(config.system.threads)
     names = [member.name for member in agreement.members]
     client = names.index(settings.name)
-    task = make_task(agreement, [agreement.members[client].model])
-    site = Site(settings)
+    task = make_task(agreement, config, [agreement.members[client].model])
     vault = Vault(path.parent.parent, experiment, settings.name)
     parts = site.parts(agreement.classes, task.dtype)
     return respond(Desk(task, client, lambda: parts[0], lambda: parts[1], vault), packet)

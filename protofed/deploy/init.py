@@ -6,15 +6,20 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import tomlkit
 
 from .. import __version__
+from ..config import read_recipe
 from ..core.errors import ConfigError
+from ..core.user_files import UserFile
 from ..runs.files import write_atomic
 from .certificates import read_certificate, renew_server, write_authority, write_key_pair
+from .own_files import by_name, load_common
 from .settings import check_name, read_server
 from .templates import APP, CLIENT, RECIPE, SERVER, UNIT_CLIENT, UNIT_SERVER, filled
 from .templates_readme import INSECURE, README, SECURE
@@ -31,8 +36,9 @@ def init(folder: Path, clients: list[str], host: str, port: int, recipe: Path | 
     server = folder / "server"
     server.mkdir(parents=True)
     _write_server(server, clients, host, port, recipe, insecure)
+    own = _copy_files(recipe, server)
     for name in clients:
-        _write_client(folder / "clients" / name, name, server, f"{host}:{port}", insecure)
+        _write_client(folder / "clients" / name, name, server, f"{host}:{port}", insecure, own)
     _write_units(folder / "systemd")
     (folder / "README.md").write_text(_readme(folder, clients, host, port, insecure))
 
@@ -47,7 +53,8 @@ def add(folder: Path, name: str) -> None:
     document = tomlkit.parse(path.read_text())
     document["clients"].append(name)
     address = f"{settings.host}:{settings.port}"
-    _write_client(folder / "clients" / name, name, folder / "server", address, settings.insecure)
+    own = load_common(read_recipe(settings.home / settings.recipe))
+    _write_client(folder / "clients" / name, name, folder / "server", address, settings.insecure, own)
     write_atomic(path, tomlkit.dumps(document).encode())
 
 
@@ -87,10 +94,35 @@ def _write_server(
         write_authority(server / "certificates", list(dict.fromkeys([host, "127.0.0.1", "localhost"])))
 
 
-def _write_client(folder: Path, name: str, server: Path, address: str, insecure: bool) -> None:
+def _copy_files(recipe: Path | None, server: Path) -> list[UserFile]:
+    """The Python files of the user's that a recipe names, beside the server's recipe."""
+    own = [] if recipe is None else load_common(read_recipe(recipe))
+    if own:
+        path = server / "recipe.toml"
+        document = tomlkit.parse(path.read_text())
+        document.update(by_name(document.unwrap()))
+        path.write_text(tomlkit.dumps(document))
+    _write_files(own, server)
+    return own
+
+
+def _write_files(own: Sequence[UserFile], folder: Path) -> None:
+    for file in own:
+        for path, text in file.texts.items():
+            target = folder / path.relative_to(file.path.parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(text)
+
+
+def _write_client(
+    folder: Path, name: str, server: Path, address: str, insecure: bool, own: Sequence[UserFile]
+) -> None:
     folder.mkdir(parents=True)
-    values = {"name": name, "server": address, "insecure": insecure}
+    values: dict[str, Any] = {"name": name, "server": address, "insecure": insecure}
+    if own:
+        values["imports"] = [file.path.name for file in own]
     (folder / "client.toml").write_text(filled(CLIENT, values))
+    _write_files(own, folder)
     if insecure:
         return
     shutil.copy(server / "certificates" / "ca.crt", folder / "ca.crt")

@@ -10,7 +10,6 @@ import dataclasses
 from pathlib import Path
 
 from .. import experiment as experiments
-from ..config import resolve
 from ..data.federated import OwnData
 from ..engines.federation import Federation
 from ..engines.sequential import Sequential
@@ -27,10 +26,10 @@ def rehearse(folder: Path) -> experiments.Experiment:
     sites = [Site(read_client(folder / "clients" / name)) for name in settings.clients]
     config = deployed_config(settings)
     agreement = agree("rehearsal", config, [site.member() for site in sites], settings.classes)
-    task = make_task(agreement, [member.model for member in agreement.members])
+    made = agreement.config_at(settings.home)
+    task = make_task(agreement, made, [member.model for member in agreement.members])
     parts = [site.parts(agreement.classes, task.dtype) for site in sites]
     data = OwnData([train for train, _ in parts], [test for _, test in parts])
-    made = resolve(agreement.config)
     made = dataclasses.replace(made, system=dataclasses.replace(made.system, engine="sequential"))
     federation = Federation(task, data, Sequential(task, data, Store()), made.rounds)
     return experiments.Experiment(made, task, data, federation)

@@ -17,7 +17,8 @@ from flwr.serverapp import ServerApp
 from .. import experiment as experiments
 from ..config import Config, read_recipe, resolve
 from ..core.data import LocalData
-from ..core.errors import ProtofedError
+from ..core.errors import ConfigError, ProtofedError
+from ..core.user_files import absolute
 from ..engines.checks import SAMPLES
 from ..engines.federation import Federation
 from ..engines.store import Store
@@ -27,6 +28,7 @@ from ..runs.directory import RunDir
 from ..runs.files import read_json, write_atomic, write_json
 from .agreement import Agreement, Member, agree, make_task
 from .measure import DEPLOYED_ROUNDS, SEPARATOR, echo_round
+from .own_files import common_files
 from .roster import Roster
 from .settings import ServerSettings, read_server
 from .status import StatusFile, alive
@@ -69,12 +71,12 @@ def _end_with(owner: int) -> None:
 def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) -> None:
     roster = Roster(grid, settings.clients, not settings.insecure, status.roster)
     directory, agreement = _agreement(settings, out, roster)
-    config = resolve(agreement.config)
+    config = agreement.config_at(settings.home)
     torch.set_num_threads(config.system.threads)
     roster.begin(agreement)
     status.begin(roster.clients, config.rounds.rounds)
     config.transport.check_quorum(config.rounds.participants(len(agreement.members)))
-    task, session = make_task(agreement), _session(out)
+    task, session = make_task(agreement, config), _session(out)
     data = Remote([member.train for member in agreement.members])
     engine = Flower(
         task,
@@ -132,6 +134,9 @@ def _sample(member: Member, dtype: torch.dtype) -> LocalData:
 def deployed_config(settings: ServerSettings) -> Config:
     """The recipe, with what a deployment fixes: every round is a checkpoint, failures are survived."""
     config = resolve(read_recipe(settings.home / settings.recipe))
+    for file in common_files(config.to_dict()):
+        if absolute(file).parent != settings.home:
+            raise ConfigError(f"{settings.recipe}: {file} must lie beside server.toml, as at the clients")
     system = dataclasses.replace(config.system, engine="flower", checkpoint_every=1, on_failure="drop")
     return dataclasses.replace(config, system=system)
 
@@ -143,7 +148,8 @@ def _agreement(settings: ServerSettings, out: Path, roster: Roster) -> tuple[Run
         return RunDir.open(out), Agreement.of_json(path.read_text())
     members = roster.wait(settings.join_timeout)
     made = agree(secrets.token_hex(8), deployed_config(settings), members, settings.classes)
-    make_task(made)  # every mistake shows before the run directory says that a run has begun
+    # Every mistake shows before the run directory says that a run has begun.
+    make_task(made, made.config_at(settings.home))
     directory = RunDir.create(out, made.config, force=True)
     write_atomic(path, (made.to_json() + "\n").encode())
     return directory, made

@@ -43,6 +43,7 @@ class ClientSettings:
     part: int = option(0, "which part", low=0)
     seed: int = option(0, "of the division", low=0)
     classes: list[str] = field(default_factory=list)  # names by own numbering; empty: as the data says
+    imports: list[str] = field(default_factory=list)  # Python files that this client may run
     insecure: bool = option(False, "no TLS and no key")
     state: str = option("state", "where this client's model and memory are kept")
     keep_runs: int = option(3, "runs whose states are kept there; a new run removes older ones", low=1)
@@ -82,7 +83,7 @@ def _read(cls: type[T], path: Path) -> T:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
-    given = [key for key in ("clients", "classes") if key in values]
+    given = [key for key in ("clients", "classes", "imports") if key in values]
     more: dict[str, Any] = {key: _names(values.pop(key), f"{path}: {key}") for key in given}
     more["home"] = path.resolve().parent
     if "home" in values:

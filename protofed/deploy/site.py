@@ -10,6 +10,9 @@ import torch
 
 from ..core.data import LocalData
 from ..core.errors import ConfigError
+from ..core.registry import import_file
+from ..core.user_files import load_file
+from ..core.written_files import with_files_beside
 from ..data import Dataset, Split, divide, load
 from ..data.base import VOID, Rows
 from ..data.federated import SplitData
@@ -17,6 +20,7 @@ from ..data.loader import Loader
 from ..models.groups import assign
 from ..models.probe import check_model
 from .agreement import Member
+from .own_files import fingerprints
 from .settings import ClientSettings
 
 
@@ -26,9 +30,16 @@ class Site:
 
     settings: ClientSettings
 
+    def __post_init__(self) -> None:
+        """Run the files that client.toml lists, before data and model are looked at."""
+        listed = with_files_beside({"imports": self.settings.imports}, self.settings.home)["imports"]
+        for file in listed:
+            import_file(file, f"client {self.settings.name}: import {file}")
+        self.files = [load_file(file, file) for file in listed]
+
     @cached_property
     def dataset(self) -> Dataset:
-        spec = self.settings.data
+        spec = with_files_beside({"data": self.settings.data}, self.settings.home)["data"]
         kind, colon, rest = spec.partition(":")
         path = self.settings.home / rest.split(",")[0]
         if colon and rest and not rest.startswith(("/", "~")) and path.exists():
@@ -43,7 +54,8 @@ class Site:
             return Split(Rows.of([rows[~dataset.test]]), Rows.of([rows[dataset.test]]))
         if settings.part >= settings.parts:
             raise ConfigError(f"part {settings.part}: expected 0 to {settings.parts - 1}")
-        whole = divide(settings.partition, dataset, settings.parts, settings.seed)
+        written = with_files_beside({"partition": settings.partition}, settings.home)["partition"]
+        whole = divide(written, dataset, settings.parts, settings.seed)
         return Split(Rows.of([whole.train[settings.part]]), Rows.of([whole.test[settings.part]]))
 
     @cached_property
@@ -62,7 +74,7 @@ class Site:
 
     def member(self) -> Member:
         """What this client tells the server when it says hello."""
-        shape = self.dataset.shape
+        files, shape = fingerprints(self.files), self.dataset.shape
         choice = assign(self.settings.model, 1, shape, len(self.names))
         dim = check_model(choice.builders[0](), shape, len(self.names), choice.specs[0])
         return Member(
@@ -74,6 +86,7 @@ class Site:
             train=len(self.split.train[0]),
             test=len(self.split.test[0]),
             dense=self.dataset.dense,
+            files=files,
         )
 
     def parts(self, classes: tuple[str, ...], dtype: torch.dtype) -> tuple[LocalData, LocalData]:

@@ -44,6 +44,7 @@ server = "127.0.0.1:9443"
 model = "small_cnn"    # `protofed list models`, or module:my_net.py:Net
 data = "digits"        # `protofed list data`, or npz:my_data.npz
 # classes = ["cat", "dog"]  # names by this client's own numbering; default: as the data says
+# imports = ["my_method.py"]  # Python files of yours that this client may run: a method, data, models
 # keep_runs = 3        # runs whose states are kept in state/; a new run removes older ones
 # partition = "iid"    # to try things out: one part of a common data set
 # parts = 3

@@ -132,7 +132,7 @@ def test_methods_that_cannot_be_deployed(tmp_path):
     site = write_site(tmp_path, "one", ["dog", "cat"])
     made = agree("run", resolve({"method": "centralized"}), [site.member()], [])
     with pytest.raises(ConfigError, match="merges all samples"):
-        make_task(made)
+        make_task(made, made.config_at())
 
 
 def test_a_model_file_of_another_machine_is_never_run(tmp_path):
@@ -141,11 +141,13 @@ def test_a_model_file_of_another_machine_is_never_run(tmp_path):
     file.write_text(f"open({str(trace)!r}, 'w').close()\n")
     site = write_site(tmp_path, "one", ["dog", "cat"])
     member = dataclasses.replace(site.member(), model=f"module:{file}:Net")
-    task = make_task(agree("run", resolve({}), [member], []))
+    made = agree("run", resolve({}), [member], [])
+    task = make_task(made, made.config_at())
     assert task.embed_dims == (8,)
     assert not trace.exists()
+    made = agree("run", resolve({"method": "fedavg"}), [member], [])
     with pytest.raises(ConfigError, match="shares weights"):
-        make_task(agree("run", resolve({"method": "fedavg"}), [member], []))
+        make_task(made, made.config_at())
     assert not trace.exists()
 
 
