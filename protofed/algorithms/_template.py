@@ -10,7 +10,8 @@ as formulas, indented as here (the docs show them as they stand):
 
 Departures: every choice that the paper leaves open or that differs from it or from its released code.
 
-Copy this file, drop the leading underscore, and delete the hooks that the defaults already serve.
+Copy this file and delete the hooks that the defaults already serve. `protofed run my_method.py:Template` runs
+it wherever it lies; within protofed/algorithms/ it is registered under a name of its own.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class State(Record):
     known: Int[Tensor, "C"]
 
 
-# @methods.register("template")
+# In protofed/algorithms/: @methods.register("name")
 @dataclass(frozen=True)
 class Template(Algorithm):
     """One line for `protofed list methods`."""

@@ -70,8 +70,10 @@ class Registry(Generic[T]):
             refuse_nameless(name, f"{self.kind} {name}", self._what, self._fits)
         raise ConfigError(unknown(self.kind, name, self))
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         """Whether it can be asked for. A file is not opened for that."""
+        if not isinstance(name, str):
+            return False
         known = name in self._classes or (self.files and (is_form(name) or name.endswith(".py")))
         return known or (bool(self.group) and name in plugins(self.group))
 

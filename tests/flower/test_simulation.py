@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from test_every_method import GENTLE, assert_same
 
 from protofed.core.algorithm import methods
+from protofed.core.user_files import short_name
 from protofed.engines.store import Store
 from protofed.engines.transport import Transport
 from protofed.flower.simulation import Runtime, SimulationLink, on_runtime
@@ -15,6 +17,7 @@ from protofed.testing import COUNTS, Toy
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'protofed[flower]'")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray's and Flower's own code
+OWN = f"{Path(__file__).parents[1] / 'outside' / 'own_method.py'}:FedMedian"  # actors run the file too
 SOME = ("fedproto", "fcclplus")  # kept models; three legs and public data
 
 
@@ -35,7 +38,7 @@ def simulate(runtime, case, name):
 
 def check(runtime, method):
     case = Toy(method, GENTLE.get(method, {}), models="norm")
-    plain, flower = case.build(), simulate(runtime, case, f"equal-{method}")
+    plain, flower = case.build(), simulate(runtime, case, f"equal-{short_name(method)}")
     expected, got = plain.play(None), flower.play(None)
     assert_same(plain, flower)
     assert [r["acc"] for r in got] == [r["acc"] for r in expected]
@@ -60,7 +63,7 @@ def check_restored(runtime):
 
 def test_simulation_equals_sequential(runtime):
     """In one test, so that Ray is started once however the suite is divided among processes."""
-    for method in SOME:
+    for method in (*SOME, OWN):
         check(runtime, method)
     check_restored(runtime)
 
