@@ -49,10 +49,12 @@ class LivePage:
 
     @property
     def port(self) -> int:
+        """The port that is listened on, also where any free one was asked for."""
         return int(self._server.server_address[1])
 
     @property
     def url(self) -> str:
+        """The page's address."""
         return f"http://{HOST}:{self.port}/"
 
     @property
@@ -71,10 +73,12 @@ class LivePage:
         return report
 
     def page(self) -> str:
+        """The page as of now."""
         self._asked = time.monotonic()
         return render(self.report())
 
     def data(self) -> str:
+        """What the page shows as of now, for a page that is open."""
         self._asked = time.monotonic()
         return embedded(self.report())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ from .spec import Axis, Chart, Series, first_shown
 from .style import LIGHT, number
 
 COLUMN = 3.4  # inches, one column of a two-column paper
-MOST_NAMES = 40  # written along an axis
+WIDEST = 24.0
+LETTER = 0.06  # inches, of a name along an axis
+MOST_NAMES = 40  # of them, about
 MARKERS = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D", "cross": "P", "down": "v", "": "s"}
 STYLE: dict[str, Any] = {
     "font.size": 8,
@@ -99,10 +101,12 @@ def _figure(charts: Sequence[Chart], across: int) -> Figure:
 
 
 def _size(chart: Chart) -> tuple[float, float]:
-    width = max(COLUMN, 0.11 * len(chart.x.names))
+    width = min(WIDEST, max(COLUMN, 0.11 * len(chart.x.names)))
     if chart.y.names:
-        return width, max(1.6, 0.7 + 0.0065 * chart.row * len(first_shown(chart.y.names)))
-    return (COLUMN, COLUMN) if chart.bare else (width, 2.4 if chart.kind == "lines" else 2.0)
+        return width, max(
+            2.4 if chart.shaded else 1.6, 0.7 + 0.0065 * chart.row * len(first_shown(chart.y.names))
+        )
+    return (COLUMN, COLUMN) if chart.bare else (width, 2.0 if chart.kind == "bars" else 2.4)
 
 
 def _draw(axes: Axes, chart: Chart) -> None:
@@ -117,20 +121,24 @@ def _draw(axes: Axes, chart: Chart) -> None:
         axes.set_axis_off()
         return
     for side, axis in (("x", chart.x), ("y", chart.y)):
-        _scale(axes, side, axis)
+        _scale(axes, side, axis, _size(chart)[0])
 
 
-def _scale(axes: Axes, side: str, axis: Axis) -> None:
+def _scale(axes: Axes, side: str, axis: Axis, width: float) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
     axes.set(**{f"{side}label": _text(axis.name)})
     ticks = axes.xaxis if side == "x" else axes.yaxis
     if axis.names:
-        if len(axis.names) <= MOST_NAMES:
-            names = [_text(axis.names[i].label) for i in first_shown(axis.names)]
-            turned = {"rotation": 90} if side == "x" and max(map(len, names)) > 3 else {}
-            ticks.set_ticks(range(len(names)), names, **turned)
-        ends = (-0.6, len(first_shown(axis.names)) - 0.4)
+        names = [_text(axis.names[i].label) for i in first_shown(axis.names)]
+        longest = max(map(len, names), default=0)
+        crowded = side == "x" and LETTER * (sum(map(len, names)) + 2 * len(names)) > 0.85 * width
+        every = max(1, len(names) // MOST_NAMES)
+        if crowded and longest <= 3:
+            every = ceil(len(names) * LETTER * (longest + 1) / (0.85 * width))
+        turned = {"rotation": 90} if crowded and longest > 3 else {}
+        ticks.set_ticks(range(0, len(names), every), names[::every], **turned)
+        ends = (-0.6, len(names) - 0.4)
         axes.set(**{f"{side}lim": ends if side == "x" else ends[::-1]})  # rows from the top
         return
     if axis.log:

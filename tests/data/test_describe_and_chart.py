@@ -53,6 +53,14 @@ def test_chart(tmp_path: Path, name: str, start: bytes) -> None:
     assert path.read_bytes().startswith(start)
 
 
+def test_of_many_clients_some_are_named(tmp_path: Path) -> None:
+    """Forty numbers side by side would be written over each other."""
+    pytest.importorskip("matplotlib")
+    drawn = draw_split(toy(), divide("iid", toy(), 40, 0), tmp_path / "many.svg").read_text()
+    assert ">38</text>" in drawn
+    assert ">37</text>" not in drawn
+
+
 def test_chart_paths(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"a\.txt must end in \.png, \.svg or \.pdf"):
         draw_split(toy(), small(), tmp_path / "a.txt")
