@@ -233,6 +233,7 @@ def make_federation(config: Config, task: Task, data: ClientData) -> Federation:
 
 
 def make_engine(config: Config, task: Task, data: ClientData) -> Engine:
+    """The engine that the settings name."""
     if config.system.engine == "flower":
         return _flower(config, task, data)
     return choose.make(config.system.engine, task, data, Store(), config.system.workers)

@@ -197,8 +197,7 @@ class FcclPlus(Algorithm):
         return Nothing(), {}
 
     def _knowledge(self, net: Net, turn: Turn) -> Knowledge:
-        public = turn.task.public
-        assert public is not None
+        public = turn.task.public_data
         logits, similar = turn.task.zeros("N C"), [turn.task.zeros("0")]
         for idx in turn.public_batches(self.batch_public):
             z, logits[idx] = net(public.x[idx])

@@ -104,4 +104,5 @@ def _by_size(sizes: list[int], count: int, generator: torch.Generator) -> Tensor
 
 
 def round_half_up(value: float) -> int:
+    """The nearest whole number, halves up."""
     return int(value + 0.5 + ROUND_OFF)

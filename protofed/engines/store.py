@@ -32,6 +32,7 @@ class Store:
         self._on_disk: set[int] = set()  # their file is the newest state, also if memory has it too
 
     def get(self, client: int) -> ClientState | None:
+        """The client's state; None before its first round."""
         if client in self._states:
             self._states.move_to_end(client)
         elif client in self._on_disk:
@@ -39,12 +40,14 @@ class Store:
         return self._states.get(client)
 
     def put(self, client: int, state: ClientState) -> None:
+        """A new state; an empty one counts only in place of another."""
         if state.kept or state.mem or client in self._states or client in self._on_disk:
             self.changed.add(client)
             self._on_disk.discard(client)
             self._hold(client, state)
 
     def drop(self, client: int) -> None:
+        """Forget a client's state."""
         self._on_disk.discard(client)
         if client in self._states:
             self._bytes -= _nbytes(self._states.pop(client))

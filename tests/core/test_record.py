@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from protofed.core.answer import Replies, Reply, blocks, cat
+from protofed.core.answer import Block, Replies, Reply, blocks, cat
 from protofed.core.errors import MessageError
 from protofed.core.record import Nothing, Payload, Record, Tree
 
@@ -196,4 +196,4 @@ def test_cat_joins_rows_of_ragged_replies() -> None:
 
 def test_records_without_rows_are_not_joined():
     """Joined, nothing would tell how many they were."""
-    assert Nothing.join([Nothing(), Nothing()], {}) is None
+    assert Block.join(Nothing, [Reply(c, 1, Nothing()) for c in (0, 1)], {}) is None
