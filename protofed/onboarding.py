@@ -154,4 +154,5 @@ def _test(
 
 
 def as_dict(newcomer: Newcomer) -> dict[str, Any]:
+    """For JSON."""
     return dict(vars(newcomer))

@@ -47,6 +47,7 @@ class Toy:
     models: str = "mlp"  # "mlp", "norm" (BatchNorm and dropout), or "mixed" (two architectures)
 
     def build(self, **changes: Any) -> Experiment:
+        """The experiment on toy data, with some settings changed."""
         defaults = {"method": self.method, "rounds": 3, "epochs": 2, "batch_size": 4, "lr": 0.05}
         defaults |= {"dtype": "float64", "engine": "sequential", "clients": len(COUNTS)}
         given = ({**self.settings, "options": dict(self.options)}, changes)
@@ -239,12 +240,14 @@ def snapshot(experiment: Experiment) -> dict[str, Tensor]:
 
 
 def assert_equal(one: Mapping[str, Tensor], two: Mapping[str, Tensor]) -> None:
+    """Two trees of tensors are the same to the bit."""
     assert one.keys() == two.keys(), set(one) ^ set(two)
     for name, tensor in one.items():
         assert torch.equal(tensor, two[name]), f"{name} differs by {(tensor - two[name]).abs().max()}"
 
 
 def assert_close(one: Mapping[str, Tensor], two: Mapping[str, Tensor], tolerance: float) -> None:
+    """Two trees of tensors are the same within a tolerance."""
     assert one.keys() == two.keys(), set(one) ^ set(two)
     for name, tensor in one.items():
         assert tensor.shape == two[name].shape, f"{name}: {tensor.shape} and {two[name].shape}"

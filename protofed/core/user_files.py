@@ -76,6 +76,7 @@ def loaded() -> list[UserFile]:
 
 
 def absolute(written: str | Path) -> Path:
+    """The full path; `~` is the user's home."""
     return Path(os.path.abspath(Path(written).expanduser()))
 
 

@@ -58,10 +58,12 @@ class Agreement:
         return resolve(found_at(self.config, self.files, home, allowed))
 
     def to_json(self) -> str:
+        """As it is sent and stored."""
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
     def of_json(cls, text: str) -> Agreement:
+        """Inverse of `to_json`; MessageError for anything else."""
         try:
             found = json.loads(text)
             members = tuple(read_member(member) for member in found["members"])

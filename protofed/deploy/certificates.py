@@ -48,6 +48,7 @@ def renew_server(folder: Path) -> None:
 
 
 def read_certificate(path: Path) -> x509.Certificate:
+    """A certificate from a PEM file."""
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError) as error:

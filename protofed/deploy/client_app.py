@@ -25,6 +25,7 @@ app = ClientApp()
 @app.train()
 @app.evaluate()
 def handle(message: Any, context: Any) -> Any:
+    """What Flower calls with each message."""
     settings = read_client(Path(str(context.node_config["site"])))
     return Message(encode(answer(settings, decode(message.content))), reply_to=message)
 

@@ -26,6 +26,7 @@ SEPARATOR = " upload "  # between payload and precision, in the configuration of
 
 
 def payloads() -> dict[str, Tree]:
+    """What is sent back and forth, by name."""
     generator = torch_generator("measure")
     prototypes = {"mean": torch.randn(10, 512, generator=generator), "cls": torch.arange(10)}
     prototypes["n"] = torch.full((10,), 100)

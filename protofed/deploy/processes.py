@@ -60,6 +60,7 @@ class Program:
         self.process.wait()
 
     def tail(self, lines: int = 3) -> str:
+        """The last lines of its output."""
         text = self.log.read_text(errors="replace").strip().splitlines()
         return " | ".join(line.strip() for line in text[-lines:])
 
@@ -98,6 +99,7 @@ def call(command: Sequence[str], home: Path, seconds: float = 120) -> str:
 
 
 def wait_for_port(host: str, port: int, running: Program, seconds: float = 120) -> None:
+    """Return once the program listens; EngineError if it ends, or takes too long."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if running.process.poll() is not None:
@@ -109,12 +111,14 @@ def wait_for_port(host: str, port: int, running: Program, seconds: float = 120) 
 
 
 def listens(host: str, port: int) -> bool:
+    """Whether anything accepts connections there."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((host, port)) == 0
 
 
 def free_port() -> int:
+    """A port that nobody uses just now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

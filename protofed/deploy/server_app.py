@@ -69,6 +69,7 @@ def _end_with(owner: int) -> None:
 
 
 def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) -> None:
+    """Wait for the clients, agree, and play all rounds that are left."""
     roster = Roster(grid, settings.clients, not settings.insecure, status.roster)
     directory, agreement = _agreement(settings, out, roster)
     config = agreement.config_at(settings.home)

@@ -72,6 +72,7 @@ def read_client(path: Path) -> ClientSettings:
 
 
 def check_name(name: str, where: str) -> None:
+    """Names become directories and file names, so they must be plain."""
     if not NAME.fullmatch(name):
         raise ConfigError(f"{where}: client name {name!r}: expected letters, digits, - and _, at most 41")
 

@@ -30,6 +30,7 @@ class StatusFile:
         self._write()
 
     def roster(self, **news: Any) -> None:
+        """Who is there, who is missing, who was refused."""
         if "joined" in news:
             known = self.values["clients"].setdefault(news["joined"], {})
             known |= {"model": news["model"], "samples": news["samples"], "seen": time.time()}
@@ -61,6 +62,7 @@ class StatusFile:
 
 
 def read_status(run: Path) -> dict[str, Any] | None:
+    """What the server app wrote last; None before its start."""
     path = run / "status.json"
     return dict(read_json(path)) if path.exists() else None
 

@@ -97,6 +97,7 @@ class Runtime:
         return dict(enumerate(self._ids))
 
     def close(self) -> None:
+        """Stop the simulation, and remove what it left."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout=60)
@@ -161,6 +162,7 @@ class SimulationLink:
         return GridLink(grid, self.runtime.ids).exchange(named, timeout)
 
     def close(self) -> None:
+        """Stop the simulation, and remove what it left."""
         self.runtime.close()
 
     def _file(self) -> str:

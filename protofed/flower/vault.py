@@ -75,11 +75,13 @@ class Vault:
 
     @property
     def committed(self) -> Tag | None:
+        """The last tag that the server is known to have accepted."""
         tags = self._journal["committed"]
         return Tag.read(tags[-1]) if tags else None
 
     @property
     def pending(self) -> Tag | None:
+        """What was trained, but not yet known to be accepted."""
         pending = self._journal["pending"]
         return Tag.read(pending["tag"]) if pending else None
 
@@ -123,6 +125,7 @@ class Vault:
         self._save()
 
     def read(self, tag: Tag) -> ClientState:
+        """The state after a leg."""
         arrays = self._load(f"state-{tag}.safetensors")
         return ClientState(under("kept/", arrays), under("mem/", arrays))
 
@@ -168,6 +171,7 @@ def _flat(state: ClientState) -> Tree:
 
 
 def write_json_dir(path: Path, value: Any) -> None:
+    """Write JSON into a directory that may not exist yet."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, value)
 

@@ -28,6 +28,7 @@ class Tracker(ABC):
         return f"{self.kind}:{self.target}" if self.target else self.kind
 
     def check(self) -> None:
+        """Raise if the tracker cannot work here."""
         if self.needs and find_spec(self.needs[0]) is None:
             module, extra = self.needs
             raise ConfigError(f"tracker {self.kind} needs {module}: pip install 'protofed[{extra}]'")
