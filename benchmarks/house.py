@@ -232,7 +232,7 @@ def _setter(node: Function) -> bool:
 def _method_names(node: ast.ClassDef) -> set[str]:
     """Methods, and attributes that stand for one: a subclass may turn them into properties."""
     named = {inner.name for inner in node.body if isinstance(inner, Function)}
-    fields = [inner.target for inner in node.body if isinstance(inner, ast.AnnAssign)]
+    fields: list[ast.expr] = [inner.target for inner in node.body if isinstance(inner, ast.AnnAssign)]
     fields += [target for inner in node.body if isinstance(inner, ast.Assign) for target in inner.targets]
     return named | {field.id for field in fields if isinstance(field, ast.Name)}
 
