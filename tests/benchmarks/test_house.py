@@ -1,5 +1,6 @@
 """The measures of the code, on a tree small enough to count by hand."""
 
+import importlib
 import importlib.util
 import json
 import subprocess
@@ -71,14 +72,6 @@ def tree(tmp_path):
     return tmp_path
 
 
-@pytest.fixture
-def walks():
-    spec = importlib.util.spec_from_file_location("walks", SCRIPT.with_name("walks.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def house(tree, *arguments):
     command = [sys.executable, str(SCRIPT), "--tree", str(tree), "--no-walks", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -108,33 +101,43 @@ def test_the_table_counts_lists_and_shows_them_below(tree):
     assert "literal duplicates: core/net.py:22-27 ~ data/net.py:14-19" in lines
 
 
-def test_files_of_a_walk(walks):
-    """Two batches and an upload, written down by hand."""
+def test_files_of_a_walk(monkeypatch):
+    """Two batches and an upload, written down by hand: (kind, file, function, other file, has the upload)."""
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    walks = importlib.import_module("walks")
     rows = [
-        ("call", "algorithms/a.py", "loss", "core/loop.py"),
-        ("call", "algorithms/a.py", "loss", "core/loop.py"),
-        ("call", "core/net.py", "__call__", "algorithms/a.py"),
-        ("call", "ops/losses.py", "ce", "algorithms/a.py"),
-        ("return", "algorithms/a.py", "loss", "core/loop.py"),
-        ("call", "algorithms/a.py", "loss", "core/loop.py"),
-        ("return", "algorithms/a.py", "aggregate", "engines/round.py"),
-        ("return", "algorithms/a.py", "upload", "core/loop.py"),
-        ("call", "engines/wire.py", "pack", "core/loop.py"),
-        ("return", "algorithms/a.py", "aggregate", "engines/round.py"),
+        ("call", "algorithms/a.py", "loss", "core/loop.py", False),
+        ("call", "algorithms/a.py", "loss", "core/loop.py", False),
+        ("call", "core/net.py", "__call__", "algorithms/a.py", False),
+        ("call", "ops/losses.py", "ce", "algorithms/a.py", False),
+        ("return", "algorithms/a.py", "loss", "core/loop.py", False),
+        ("call", "algorithms/a.py", "loss", "core/loop.py", False),
+        ("return", "algorithms/a.py", "aggregate", "engines/round.py", False),
+        ("call", "core/loop.py", "finish", "engines/round.py", False),
+        ("call", "algorithms/a.py", "upload", "core/loop.py", False),
+        ("return", "algorithms/a.py", "upload", "core/loop.py", True),
+        ("call", "engines/checks.py", "check", "core/loop.py", True),
+        ("return", "engines/checks.py", "check", "core/loop.py", True),
+        ("call", "core/task.py", "sizes", "core/loop.py", False),
+        ("return", "core/loop.py", "finish", "engines/round.py", True),
+        ("return", "algorithms/a.py", "aggregate", "engines/round.py", False),
     ]
     events = [walks.Event(seconds, *row) for seconds, row in enumerate(rows)]
     crossed = walks.batch(events)
-    assert crossed.files == ["algorithms/a.py", "core/loop.py", "core/net.py"]
-    assert crossed.without_leaves == ["algorithms/a.py", "core/loop.py"]
+    assert crossed == (["core/loop.py", "core/net.py"], ["core/loop.py"])
     crossed = walks.upload(events)
-    assert crossed.files == ["core/loop.py", "engines/wire.py"]
+    assert crossed.files == ["core/loop.py", "engines/checks.py", "engines/round.py"]
     assert crossed.without_leaves == ["core/loop.py"]
 
 
-def test_the_way_of_a_batch_is_traced(walks):
-    """In this tree: from the method's hook through the network to the optimiser."""
-    package = SCRIPT.parents[1] / "protofed"
-    crossed = walks.walk(package, "a batch, sequential")
-    assert {"algorithms/fedproto.py", "core/net.py", "core/optim.py"} <= set(crossed.files)
-    assert "algorithms/fedproto.py" in crossed.without_leaves
-    assert not any(file.startswith("engines/") for file in crossed.without_leaves)
+def test_walks_are_traced():
+    """In a process of its own, because it registers a method."""
+    command = [sys.executable, "-W", "ignore", str(SCRIPT.with_name("walks.py"))]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert {"core/net.py", "core/optim.py"} <= set(found["a batch, sequential"]["files"])
+    assert "engines/cohort.py" in found["a batch, cohort"]["files"]
+    for engine in ("workers", "workers+cohort"):
+        assert "engines/worker_process.py" in found[f"an upload, {engine}"]["without_leaves"]
+    deployed = found["an upload, deployed"]
+    if importlib.util.find_spec("flwr") is not None:
+        assert "flower/codec.py" in deployed["files"]
