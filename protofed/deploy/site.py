@@ -39,6 +39,7 @@ class Site:
 
     @cached_property
     def dataset(self) -> Dataset:
+        """This client's data, as its settings name it."""
         spec = with_files_beside({"data": self.settings.data}, self.settings.home)["data"]
         kind, colon, rest = spec.partition(":")
         path = self.settings.home / rest.split(",")[0]
@@ -48,6 +49,7 @@ class Site:
 
     @cached_property
     def split(self) -> Split:
+        """Which of its samples are for training, and which for tests."""
         settings, dataset = self.settings, self.dataset
         if settings.partition is None:
             rows = np.arange(len(dataset.y))
