@@ -5,6 +5,7 @@ certificates.py   a private CA, the server's certificate, a key pair per client
 init.py           `protofed deploy init`: everything for a federation in one directory
 templates.py      the files that it writes; templates_readme.py: the README among them
 site.py           a client's own data, model and class names
+own_files.py      a method's own file on both sides: listed and compared before it is run
 agreement.py      what server and clients agree on before the first round; the task made of it
 roster.py         who is connected: hello, agreement, and again for those who come back
 server_app.py     Flower's server app: the common round loop over the roster
