@@ -124,18 +124,41 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
     sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     options: dict[str, Any] = {}
     for layer in layers:
+        if _chooses_adam(layer):  # which sets aside the momentum of weaker layers
+            sections["train"].pop("momentum", None)
         _merge(layer, top, sections, options)
     top["imports"] = load_imports(top.get("imports", ()))
     method = top.get("method", "fedproto")
     preset = _preset(method, top.get("preset", "paper"))
-    sections["train"] = {**preset.train, **sections["train"]}
+    given = {**sections, "train": {**preset.train, **sections["train"]}}
     parts: dict[str, Any] = {
-        name: build(cls, sections[name], name if name != "rounds" else "settings")  # not "rounds: rounds: …"
+        name: build(cls, given[name], name if name != "rounds" else "settings")  # not "rounds: rounds: …"
         for name, cls in SECTIONS.items()
     }
+    parts["train"] = _without_idle_momentum(parts["train"], "momentum" in sections["train"])
     config = build(Config, {**top, "options": options, **parts}, "settings")
     config.make_method()
     return config
+
+
+def _chooses_adam(layer: Mapping[str, Any]) -> bool:
+    nested = layer.get("train")
+    return "adam" in (
+        layer.get("optimizer"),
+        nested.get("optimizer") if isinstance(nested, Mapping) else None,
+    )
+
+
+def _without_idle_momentum(train: Train, given: bool) -> Train:
+    """Adam has no use for the momentum of SGD: 0 is written down, and one that was asked for is refused."""
+    if train.optimizer != "adam" or not train.momentum:
+        return train
+    if given:
+        raise ConfigError(
+            f"train: momentum: {train.momentum} has no effect with the optimizer adam, which has moments of its "
+            "own; leave momentum out, or choose the optimizer sgd"
+        )
+    return dataclasses.replace(train, momentum=0.0)
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
@@ -188,7 +211,7 @@ def _merge(
                 raise ConfigError(f"options: expected a table of the method's options, got {value!r}")
             options.update(value)
         elif key in sections and isinstance(value, Mapping):
-            sections[key].update({k.replace("-", "_"): v for k, v in value.items()})
+            sections[key].update(_table({k.replace("-", "_"): v for k, v in value.items()}))
         elif key in owner:
             sections[owner[key]][key] = value
         elif key in sections:
@@ -197,6 +220,15 @@ def _merge(
             top[key] = value
         else:
             raise ConfigError(unknown("setting", given, [*setting_names(), *SECTIONS]))
+
+
+def _table(values: dict[str, Any]) -> dict[str, Any]:
+    """One section. Where all options of the optimiser stand, a run wrote them down: earlier versions also the
+    momentum that Adam does not use."""
+    written = all(field.name in values for field in dataclasses.fields(Opt))
+    if written and values["optimizer"] == "adam":
+        return {key: value for key, value in values.items() if key != "momentum"}
+    return values
 
 
 def _preset(method: Any, preset: Any) -> Any:

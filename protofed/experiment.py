@@ -20,7 +20,7 @@ from .core.algorithm import Algorithm
 from .core.answer import Score
 from .core.data import ClientData, LocalData
 from .core.errors import ConfigError, EngineError
-from .core.needs import check_data, check_models, check_optimiser
+from .core.needs import check_data, check_epochs, check_models, check_optimiser
 from .core.rng import numpy_generator
 from .core.task import Group, Task
 from .data import Dataset, Split, divide, load
@@ -110,6 +110,7 @@ def build(config: Config) -> Experiment:
         )
     torch.set_num_threads(config.system.threads)
     algorithm = config.make_method()
+    check_epochs(algorithm, config.train.epochs)
     dataset = load(config.data)
     split = divide(config.partition, dataset, config.clients, config.seed)
     loader = Loader(dataset, split, config.system.torch_dtype, config.system.torch_device)

@@ -51,7 +51,8 @@ class Toy:
         defaults = {"method": self.method, "rounds": 3, "epochs": 2, "batch_size": 4, "lr": 0.05}
         defaults |= {"dtype": "float64", "engine": "sequential", "clients": len(COUNTS)}
         given = ({**self.settings, "options": dict(self.options)}, changes)
-        plain = resolve(defaults, *given).make_method().needs.sgd
+        asked = resolve(defaults, *given)
+        plain = asked.make_method().needs.sgd or asked.train.optimizer == "adam"
         config = resolve(defaults, {"momentum": 0.0 if plain else 0.5}, *given)
         algorithm = config.make_method()
         groups, index = toy_groups(

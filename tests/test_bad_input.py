@@ -197,6 +197,7 @@ def test_no_test_samples_at_all_work(call: Call) -> None:
     assert call("show", "a").code == 0
 
 
-def test_without_epochs_nothing_is_learnt_but_all_runs(call: Call) -> None:
-    assert call("run", *SMALL, "--epochs", "0", "--out", "a", "--quiet").code == 0
-    assert RunDir.open(Path("a")).lines("metrics.jsonl")[-1]["train_loss"] is None
+def test_without_epochs_only_methods_run_that_have_epochs_of_their_own(call: Call) -> None:
+    assert_refused(call("run", *SMALL, "--epochs", "0"), "epochs: with 0, fedproto trains nothing")
+    assert call("run", "fedrep", *SMALL, "--epochs", "0", "--out", "a", "--quiet").code == 0
+    assert RunDir.open(Path("a")).lines("metrics.jsonl")[-1]["train_loss"] is not None

@@ -20,8 +20,8 @@ def check_models(
     listed = ", ".join(group.name for group in groups)
     if needs.model and len(groups) > 1:
         raise ConfigError(
-            f"{name} needs one architecture for all clients, got {len(groups)} ({listed}); give one with "
-            "--models, or choose a method for different models such as fedproto or local"
+            f"{name} needs one architecture for all clients, got {len(groups)} ({listed}); give one, "
+            "or choose a method for different models such as fedproto or local"
         )
     if needs.embedding and len(set(dims)) > 1:
         sizes = ", ".join(f"{group.name}: {dim}" for group, dim in zip(groups, dims))
@@ -49,8 +49,7 @@ def check_data(algorithm: Algorithm, has_public: bool, dense: bool) -> None:
     """Public samples where the method needs them; labels of pixels only where it can use them."""
     if algorithm.needs.public and not has_public:
         raise ConfigError(
-            f"{algorithm.name} needs a public unlabelled data set; give one with --public, for example "
-            "--public digits"
+            f"{algorithm.name} needs a public unlabelled data set; give one as `public`, for example digits"
         )
     if dense and not algorithm.needs.dense:
         raise ConfigError(
@@ -64,8 +63,15 @@ def check_optimiser(algorithm: Algorithm, opt: Opt) -> None:
     for name in [n for n, is_wrong in wrong.items() if algorithm.needs.sgd and is_wrong]:
         raise ConfigError(
             f"{algorithm.name} needs plain SGD, got {name}={getattr(opt, name)}; "
-            "set --optimizer sgd --momentum 0 and no --clip"
+            "set optimizer to sgd, momentum to 0, and no clip"
         )
+
+
+def check_epochs(algorithm: Algorithm, epochs: int) -> None:
+    """Without epochs only phases train that have epochs of their own."""
+    phases = [phase for leg in algorithm.legs for phase in leg.phases]
+    if epochs == 0 and all(phase.epochs is None for phase in phases):
+        raise ConfigError(f"epochs: with 0, {algorithm.name} trains nothing; give at least 1")
 
 
 def _shapes(module: nn.Module, half: str) -> tuple[tuple[str, tuple[int, ...]], ...]:

@@ -32,9 +32,11 @@ def option(
     low: float | None = None,
     high: float | None = None,
     above: float | None = None,
+    below: float | None = None,
 ) -> Any:
-    """A dataclass field with its help. `low` and `high` are inclusive, `above` is exclusive."""
-    metadata = {"help": help, "choices": choices, "low": low, "high": high, "above": above}
+    """A dataclass field with its help. `low` and `high` are inclusive, `above` and `below` exclusive."""
+    limits = {"low": low, "high": high, "above": above, "below": below}
+    metadata = {"help": help, "choices": choices, **limits}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -189,3 +191,5 @@ def _check(value: Any, meta: Mapping[str, Any], where: str) -> None:
         raise ConfigError(f"{where}: must be at most {high}, got {value}")
     if (above := meta.get("above")) is not None and value <= above:
         raise ConfigError(f"{where}: must be greater than {above}, got {value}")
+    if (below := meta.get("below")) is not None and value >= below:
+        raise ConfigError(f"{where}: must be less than {below}, got {value}")

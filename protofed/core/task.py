@@ -112,7 +112,7 @@ class Task:
     def public_data(self) -> LocalData:
         """The public samples; an error without them."""
         if self.public is None:
-            raise ConfigError(f"{self.algorithm.name}: needs public data; give it with --public")
+            raise ConfigError(f"{self.algorithm.name}: needs public data; give it as `public`")
         return self.public
 
     def group_of(self, client: int | None) -> int:

@@ -47,7 +47,7 @@ class Cohort(Sequential):
             if pair := job.turn.task.live(job.turn.group).tied:
                 raise EngineError(
                     f"the model's {pair[0]} and {pair[1]} are one tensor, which the cohort engine cannot "
-                    "stack; use --engine sequential or workers"
+                    "stack; use the engine sequential or workers"
                 )
         alone = [job for members in by_group(jobs) for job in self._far_longer(members)]
         answers: dict[int, Answer] = {job.client: answer for job, answer in zip(alone, super().run(alone))}
@@ -147,7 +147,7 @@ class Stacked(Trainer):
             reason = str(error).strip().splitlines()[0]
             raise EngineError(
                 f"{self.task.algorithm.name} cannot run on the cohort engine ({reason}); "
-                "use --engine sequential or workers"
+                "use the engine sequential or workers"
             ) from error
         return losses
 
@@ -186,7 +186,7 @@ def _stack_views(views: list[Any], who: str, key: str = "view") -> tuple[Any, An
     if any(v.shape != first.shape for v in views):
         raise EngineError(
             f"{who} cannot run on the cohort engine: {key} has other shapes at other clients; "
-            "use --engine sequential or workers"
+            "use the engine sequential or workers"
         )
     return torch.stack(views), 0
 

@@ -98,7 +98,7 @@ def _by_size(sizes: list[int], count: int, generator: torch.Generator) -> Tensor
     if count > filled:
         raise ConfigError(
             f"sample: {count} clients a round drawn by size, but only {filled} have training samples; "
-            "lower --sample or use --sampling uniform"
+            "lower sample, or set sampling to uniform"
         )
     return torch.multinomial(torch.tensor(sizes, dtype=torch.float64), count, generator=generator)
 

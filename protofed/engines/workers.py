@@ -83,7 +83,7 @@ class Workers(Engine):
     ):
         super().__init__(task, data, store)
         if "fork" not in get_all_start_methods():
-            raise EngineError("the worker engine needs a system that can fork; use --engine sequential")
+            raise EngineError("the worker engine needs a system that can fork; use the engine sequential")
         self.count = workers or own_cores()
         self.cohort = cohort
         self._workers: list[Worker] = []

@@ -102,7 +102,7 @@ class SharedWeights(Algorithm):
             if all(selects(self.private, name) for name in names):
                 raise ConfigError(
                     f"{self.name}: all of model {task.groups[group].name} would be private, nothing shared; "
-                    "name a smaller part with --split"
+                    "name a smaller part as `split`"
                 )
 
 

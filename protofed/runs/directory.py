@@ -45,7 +45,7 @@ class RunDir:
         if (path / "config.json").exists() and not force:
             raise RunError(
                 f"{path} already holds a run: continue it with `protofed resume {path}`, "
-                "choose another --out, or give --force to start over"
+                "choose another place (out), or start over (force)"
             )
         run = cls(path)
         if (path / "files" / "index.json").exists():  # copies of an earlier run: see kept_files.py

@@ -117,7 +117,8 @@ def common_training(settings: Mapping[str, Any]) -> dict[str, Any]:
     for all, and so are batches and participants. `init` stays with the method: it says whose first
     weights a client takes, not how it trains.
     """
-    shared = {info.name: info.default for info in options_of(Train) if info.name != "init"}
+    idle = {"init", "momentum"} if settings.get("optimizer") == "adam" else {"init"}
+    shared = {info.name: info.default for info in options_of(Train) if info.name not in idle}
     return {**shared, "sampling": "uniform", **settings}
 
 

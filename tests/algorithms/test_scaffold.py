@@ -123,7 +123,7 @@ def test_it_sends_twice_as_much_as_fedavg():
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"momentum": 0.9}, r"scaffold needs plain SGD, got momentum=0.9; set .*--momentum 0"),
+        ({"momentum": 0.9}, r"scaffold needs plain SGD, got momentum=0.9; set .*momentum to 0"),
         ({"optimizer": "adam"}, r"scaffold needs plain SGD, got optimizer=adam"),
         ({"clip": 1.0}, r"scaffold needs plain SGD, got clip=1.0"),
     ],

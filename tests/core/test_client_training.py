@@ -196,7 +196,7 @@ def test_public_phases_see_the_same_rows_at_all_clients_and_rounds_differ() -> N
 
 
 def test_a_public_phase_without_public_data_says_so() -> None:
-    with pytest.raises(ConfigError, match="probe: needs public data; give it with --public"):
+    with pytest.raises(ConfigError, match="probe: needs public data; give it as `public`"):
         leg(make_task(Probe((Phase(data="public"),))), samples(8))
 
 

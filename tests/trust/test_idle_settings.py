@@ -1,0 +1,68 @@
+"""Settings that would do nothing, or no good, are refused rather than accepted without a word."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from refusals import SMALL, Call, assert_refused
+
+from protofed.config import resolve
+from protofed.core.errors import ConfigError
+from protofed.studies.plan import common_training
+
+PACKAGE = Path(__file__).parents[2] / "protofed"
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"momentum": 1}, "momentum: must be less than 1, got 1.0"),
+        ({"optimizer": "adam", "momentum": 0.9}, "momentum: 0.9 has no effect with the optimizer adam"),
+        ({"method": "fcclplus", "preset": "original", "momentum": 0.9}, "no effect with the optimizer adam"),
+    ],
+)
+def test_settings_are_refused(settings: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(line)):
+        resolve(settings)
+
+
+def test_adam_without_momentum_says_so_in_the_configuration() -> None:
+    assert resolve({"optimizer": "adam"}).train.momentum == 0
+    assert resolve({"optimizer": "adam", "momentum": 0}).train.momentum == 0
+    assert resolve({"momentum": 0.9}, {"optimizer": "adam"}).train.momentum == 0  # a recipe's, set aside
+    assert resolve(common_training({"optimizer": "adam"})).train.momentum == 0
+
+
+def test_what_a_run_wrote_is_read_back_also_of_earlier_versions() -> None:
+    written = resolve({"optimizer": "adam"}).to_dict()
+    assert resolve(written).to_dict() == written
+    earlier = {**written, "train": {**written["train"], "momentum": 0.5}}
+    assert resolve(earlier).to_dict() == written
+
+
+def test_commands_refuse_them_too(call: Call) -> None:
+    assert_refused(call("run", *SMALL, "--momentum", "1"), "momentum: must be less than 1")
+    assert_refused(call("run", *SMALL, "--optimizer", "adam", "--momentum", "0.9"), "no effect", "adam")
+    assert_refused(call("run", *SMALL, "--epochs", "0"), "epochs: with 0, fedproto trains nothing")
+
+
+def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
+    asked = [sys.executable, "-m", "protofed", "run", "local", *SMALL, "--json"]
+    done = subprocess.run(asked, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rounds"] == 2
+
+
+@pytest.mark.parametrize("room", ["core", "models", "data", "engines", "algorithms", "ops", "metrics"])
+def test_errors_that_python_callers_see_name_no_flags(room: str) -> None:
+    """Messages of what `protofed.run` and `protofed.federate` call speak of settings, not of `--settings`."""
+    flag = re.compile(r'"[^"\n]*(?<![\w-])--[a-z][^"\n]*"')
+    texts = {path: path.read_text() for path in (PACKAGE / room).rglob("*.py")}
+    code = {path: re.sub(r'"""[\s\S]*?"""', "", text) for path, text in texts.items()}
+    assert {path.name: flag.findall(text) for path, text in code.items() if flag.search(text)} == {}
