@@ -155,8 +155,8 @@ def _without_idle_momentum(train: Train, given: bool) -> Train:
         return train
     if given:
         raise ConfigError(
-            f"train: momentum: {train.momentum} has no effect with the optimizer adam, which has moments of its "
-            "own; leave momentum out, or choose the optimizer sgd"
+            f"train: momentum: {train.momentum} has no effect with the optimizer adam, which has its own "
+            "moments; leave momentum out, or choose the optimizer sgd"
         )
     return dataclasses.replace(train, momentum=0.0)
 
