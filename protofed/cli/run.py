@@ -154,7 +154,7 @@ def target_layers(target: str | None) -> list[dict[str, Any]]:
     if path.suffix in (".toml", ".json"):
         return [_recipe(path, _warn)]
     if target not in methods:
-        raise ConfigError(unknown("method", target, methods) + " (or give the path of a .toml recipe)")
+        raise ConfigError(unknown("method", target, methods) + " (or give a .toml recipe, or FILE.py:CLASS)")
     return [{"method": target}]
 
 

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 from .errors import ConfigError, unknown
 from .options import build, parse_spec
 from .plugins import load_plugin, origin, plugins
-from .user_files import PREFIX, is_form, load_file, load_named, refuse_nameless
+from .user_files import PREFIX, is_form, load_file, load_named, refuse_nameless, split_form
 
 T = TypeVar("T")
 _registries: list[Registry[Any]] = []
@@ -87,7 +87,9 @@ class Registry(Generic[T]):
 
     def from_file(self, form: str) -> type[T]:
         """The class of FILE.py:CLASS. It goes by the name of the class."""
-        where = f"{self.kind} {form}"
+        where, options = f"{self.kind} {form}", split_form(form)[2]
+        if options:
+            raise ConfigError(f"{where}: options cannot stand here; give them apart: --set {options}")
         found: type[T] = load_named(form, where, self._what, self._fits)
         self._check(found, where)
         if found.__name__ in self._classes and self._classes[found.__name__] is not found:

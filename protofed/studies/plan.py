@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from ..config import Config, Train, setting_names
 from ..core.algorithm import methods
 from ..core.errors import ConfigError
 from ..core.options import options_of, parse_spec
+from ..core.written_files import change_files
 from ..runs.fingerprint import of_settings
 from .model_measures import Look
 
@@ -64,8 +66,9 @@ def run_key(config: Config) -> str:
     values["system"] = {name: values["system"][name] for name in SYSTEM}
     if not values["imports"]:
         del values["imports"]
-    if files := of_settings(config.to_dict()):
-        values["files"] = files
+    if files := of_settings(config.to_dict()):  # by name and content, wherever they lie
+        values = change_files(values, os.path.basename)
+        values["files"] = [(os.path.basename(name), found) for name, found in files.items()]
     text = json.dumps(values, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 

@@ -52,6 +52,17 @@ def test_unknown_option_and_bad_value(call: Call) -> None:
     assert_refused(call("run", "fedmedian.py:FedMedian", "--lam", "-1"), "lam: must be at least 0, got -1")
 
 
+def test_options_behind_the_class_are_for_comparisons(call: Call) -> None:
+    for argv in (("run",), ("sweep", "--over", "lr=0.1")):
+        got = call(*argv, "fedmedian.py:FedMedian:lam=2", *SMALL)
+        assert_refused(got, "options cannot stand here; give them apart: --set lam=2")
+
+
+def test_one_file_written_in_two_ways_is_one_run(call: Call) -> None:
+    got = call("compare", "fedmedian.py:FedMedian", "./fedmedian.py:FedMedian", *SMALL)
+    assert_refused(got, "are the same run; leave one out")
+
+
 def test_an_error_in_a_hook_names_the_line(call: Call, folder: Path) -> None:
     """While it runs, on the sequential engine: the user's line, not ours."""
     text = (folder / "fedmedian.py").read_text().replace("self.lam * pull", "self.lamda * pull")
