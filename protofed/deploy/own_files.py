@@ -35,6 +35,7 @@ def common_files(settings: Mapping[str, Any]) -> list[str]:
 
 
 def load_common(settings: Mapping[str, Any]) -> list[UserFile]:
+    """These files, run."""
     return [load_file(file, f"recipe: {file}") for file in common_files(settings)]
 
 
