@@ -88,6 +88,7 @@ def plan_comparison(texts: Sequence[str], settings: Mapping[str, Any], seeds: in
 
 
 def check_different(plan: Sequence[Planned], study: str) -> None:
+    """Refuse a study of which two rows are the same run."""
     rows: dict[str, str] = {}
     for planned in plan:
         first = rows.setdefault(planned.key, planned.row)
@@ -96,6 +97,7 @@ def check_different(plan: Sequence[Planned], study: str) -> None:
 
 
 def seed_range(settings: Mapping[str, Any], seeds: int) -> range:
+    """As many seeds as wanted, from the given one on."""
     if seeds < 1:
         raise ConfigError(f"seeds: must be at least 1, got {seeds}")
     first = resolve({"seed": settings.get("seed", 0)}).seed
@@ -258,6 +260,7 @@ def check_modes(modes: str, chosen: Sequence[str]) -> None:
 
 
 def shown(line: Line, modes: str) -> bool:
+    """Whether a table with these prediction modes has this line."""
     return modes == "all" or (line.main if modes == "main" else line.mode in modes.split("+"))
 
 

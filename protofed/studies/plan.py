@@ -41,10 +41,12 @@ class Planned:
 
     @property
     def seed(self) -> int:
+        """The seed of the configuration."""
         return self.config.seed
 
     @cached_property
     def key(self) -> str:
+        """What tells this run from all that give other numbers."""
         return run_key(self.config)
 
     @property
@@ -126,6 +128,7 @@ def common_training(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_no_options(settings: Mapping[str, Any], example: str) -> None:
+    """Refuse options without a method: nobody could say whose they are."""
     if settings.get("options"):
         name = next(iter(settings["options"]))
         raise ConfigError(

@@ -121,6 +121,7 @@ class Recipe:
 
 
 def recipe_folder() -> Path:
+    """Where the recipes lie that come with the package."""
     return Path(str(resources.files("protofed") / "recipes"))
 
 

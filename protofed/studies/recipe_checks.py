@@ -18,6 +18,7 @@ OF_ROWS = ("rounds", "params_k")  # and those with one for each row
 
 
 def check_recipe(recipe: Recipe, where: str) -> None:
+    """Refuse a recipe that contradicts itself or names what is not there; the error begins with `where`."""
     if not recipe.rows or not recipe.columns:
         raise ConfigError(f"{where}: needs at least one row and one column")
     parts = {"rows": [row.name for row in recipe.rows], "columns": [c.name for c in recipe.columns]}

@@ -54,6 +54,7 @@ def listing(recipe: Recipe, cells: Sequence[Cell]) -> Table:
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
+    """What the paper claims about the order of its rows, and whether it holds here."""
     words = {True: "holds", False: "does not hold", None: "not known yet"}
     return Table(
         "Claims", ["claim", "column", "here"], [[c.text, c.column, words[c.holds]] for c in claims], names=2
@@ -78,6 +79,7 @@ def markdown(recipe: Recipe, cells: Sequence[Cell], claims: Sequence[Claim], com
 
 
 def as_records(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """The cells as plain dictionaries, for CSV and JSON."""
     return [{**dataclasses.asdict(cell), "ran": "; ".join(cell.ran)} for cell in cells]
 
 

@@ -40,11 +40,14 @@ class Done:
 class Watcher(Protocol):
     """Told about each run and each round."""
 
-    def begin(self, number: int, total: int, planned: Planned) -> None: ...
+    def begin(self, number: int, total: int, planned: Planned) -> None:
+        """Run `number` of `total` begins."""
 
-    def round(self, record: dict[str, Any]) -> None: ...
+    def round(self, record: dict[str, Any]) -> None:
+        """A round of it is over."""
 
-    def end(self, done: Done) -> None: ...
+    def end(self, done: Done) -> None:
+        """It is done, failed or stopped."""
 
 
 class TimeIsUp(Exception):

@@ -25,10 +25,12 @@ def write_study(
 
 
 def write_latex(out: Path, name: str, tables: Sequence[Table]) -> Path:
+    """All tables in NAME.tex."""
     return write_text(out / f"{name}.tex", "\n".join(table.latex() for table in tables))
 
 
 def write_text(path: Path, text: str) -> Path:
+    """Write a file and make its folder; never half of it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -93,6 +93,7 @@ def corners(axes: Sequence[SweepAxis]) -> list[Point]:
 
 
 def label(point: Mapping[str, str]) -> str:
+    """A combination as its row is called."""
     return ", ".join(f"{name}={value}" for name, value in point.items())
 
 

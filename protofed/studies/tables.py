@@ -35,6 +35,7 @@ class Table:
     bold: frozenset[tuple[int, int]] = field(default_factory=frozenset)  # (row, column)
 
     def terminal(self) -> RichTable:
+        """For the terminal; long cells are folded."""
         table = RichTable(title=Text(self.title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for number, heading in enumerate(self.headings):
             side = "left" if number < self.names else "right"
@@ -45,6 +46,8 @@ class Table:
         return table
 
     def markdown(self) -> str:
+        """A Markdown table under a heading, the notes below."""
+
         def line(cells: Sequence[str]) -> str:
             return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
