@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,8 @@ from .metrics.scores import summarise
 from .models.groups import assign
 from .models.probe import check_model
 from .runs.about import AboutRun, has_about, write_about
+from .runs.contents import EARLIER, check_contents, contents
 from .runs.directory import RunDir
-from .runs.fingerprint import of_settings
 from .runs.kept_files import KEPT, keep_files, settings_with_kept
 from .runs.outcome import Outcome
 
@@ -58,6 +59,11 @@ class Experiment:
     federation: Federation
     dataset: Dataset | None = None
     split: Split | None = None
+
+    @cached_property
+    def contents(self) -> dict[str, str]:
+        """Fingerprints of what the run rests on."""
+        return contents(named_here(self.config), self.dataset, self.split, self.task.public)
 
     @property
     def active(self) -> range:
@@ -196,11 +202,14 @@ def reopen(
     warn: Callable[[str], None] | None = None,
     config: dict[str, Any] | None = None,
     changed: str = KEPT,
+    changed_content: Callable[[str], None] | None = None,
 ) -> Experiment:
     """The experiment of a run directory, as of its last checkpoint; with a configuration in place of its
-    own, one of more rounds. `changed`: what to do about files of the user's that have changed since."""
+    own, one of more rounds. `changed`: what to do about files of the user's that have changed since;
+    `changed_content` is told of data, split or protofed itself that have: without it, that is an error."""
     settings = settings_with_kept(config or directory.config, directory.path, changed, warn)
     experiment = build(resolve(settings))
+    check_contents(directory, experiment.contents, warn, changed_content)
     if directory.checkpoints.exist:
         warning = restore(directory, experiment.federation)
         if warning and warn:
@@ -279,7 +288,8 @@ def _about(experiment: Experiment) -> AboutRun:
     if trivial and dataset is not None and split is not None:  # else: the samples lie elsewhere
         one_class = one_class_clients(dataset, split, experiment.tested())
     about = AboutRun.of_task(experiment.task, one_class)
-    return replace(about, fingerprints=of_settings(named_here(experiment.config)))
+    earlier = {EARLIER: "not known"} if experiment.federation.round else {}  # of a run without about.json
+    return replace(about, fingerprints={**experiment.contents, **earlier})
 
 
 def named_here(config: Config) -> dict[str, Any]:

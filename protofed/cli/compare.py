@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..studies.compare import check_modes, compare, comparison_tables, plan_comparison, shown
-from ..studies.study_files import write_latex, write_study
+from ..studies.study_files import own_name, runs_of, study_mark, write_latex, write_study
 from .parser import add_settings, settings_of
 from .study import add_study_flags, carry_out_plan, print_tables, say_written
 
@@ -47,10 +47,11 @@ def command(args: argparse.Namespace) -> int:
     tables = comparison_tables(found, f"{config.data}, {config.partition}, {config.models}", args.modes)
     records = [dataclasses.asdict(line) for line in found.lines]
     markdown = "\n".join(table.markdown() for table in tables)
-    paths = write_study(
-        out, "comparison", markdown, records, {"refused": found.refused, "failed": found.failed}
-    )
-    paths.append(write_latex(out, "comparison", tables))
+    mark = study_mark(done.values(), "compare", args.modes)
+    name = own_name(out, "comparison", mark)
+    about = {"study": mark, "refused": found.refused, "failed": found.failed, "runs": runs_of(done)}
+    paths = write_study(out, name, markdown, records, about)
+    paths.append(write_latex(out, name, tables))
     printed = [record for record, line in zip(records, found.lines) if shown(line, args.modes)]
     print_tables(tables, printed, args.format)
     say_written(paths, done, args)

@@ -17,7 +17,7 @@ from ..studies.recipe import Recipe, load_recipe, recipe_ids
 from ..studies.reproduce import Selection, plan_reproduction
 from ..studies.reproduction_table import as_records, claims_table, compact, markdown
 from ..studies.study_charts import draw_recipe
-from ..studies.study_files import write_study
+from ..studies.study_files import own_name, runs_of, study_mark, write_study
 from ..studies.tables import Table
 from .parser import add_settings, settings_of
 from .study import add_study_flags, carry_out_plan, print_tables, say_written
@@ -57,10 +57,12 @@ def command(args: argparse.Namespace) -> int:
     records = as_records(found)
     text = markdown(recipe, found, checked, _command(), time.strftime("%Y-%m-%d"))
     about = {"recipe": recipe.id, "title": recipe.about.title, "paper": recipe.about.paper}
-    more = {**about, "command": _command(), "claims": [vars(claim) for claim in checked]}
-    paths = write_study(out, recipe.id, text, records, more)
+    mark = study_mark(done.values(), recipe.id, *(f"{cell.row}, {cell.column}" for cell in found))
+    name = own_name(out, recipe.id, mark)
+    more = {"study": mark, **about, "command": _command(), "claims": [vars(claim) for claim in checked]}
+    paths = write_study(out, name, text, records, {**more, "runs": runs_of(done)})
     if recipe.about.x and paper.can_draw():
-        paths.append(draw_recipe(recipe, found, out / f"{recipe.id}.png"))
+        paths.append(draw_recipe(recipe, found, out / f"{name}.png"))
     tables = [compact(recipe, found), *([claims_table(checked)] if checked else [])]
     print_tables(tables, records, args.format)
     say_written(paths, done, args)

@@ -15,6 +15,8 @@ from ..config import read_recipe, resolve
 from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
 from ..core.user_files import short_name
+from ..runs.about import has_about
+from ..runs.contents import check_version, renew_contents
 from ..runs.directory import RunDir
 from ..runs.kept_files import CURRENT, KEPT, REFUSE, renew_files, settings_with_kept
 from ..trackers import Tracking, open_tracker
@@ -56,10 +58,10 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds in all (default: as planned)")
     parser.add_argument(
-        "--changed-files",
+        "--changed",
         choices=(CURRENT, KEPT),
-        help="where a file of yours has changed since the run began: go on with what it is now, or with the "
-        "run's copy of what it was (default: refuse)",
+        help="where a file of yours, the data or protofed itself has changed since the run began: go on with "
+        "what it is now, or with the run's copies of your Python files (default: refuse)",
     )
     _add_output(parser)
     parser.set_defaults(function=resume)
@@ -92,9 +94,13 @@ def resume(args: argparse.Namespace) -> int:
 def _reopen(
     directory: RunDir, args: argparse.Namespace, config: dict[str, Any] | None = None
 ) -> experiment.Experiment:
-    built = experiment.reopen(directory, _warn, config, args.changed_files or REFUSE)
-    if args.changed_files == CURRENT:
+    go_on = args.changed == CURRENT
+    told = _warn if go_on else None
+    check_version(directory, told)
+    built = experiment.reopen(directory, _warn, config, args.changed or REFUSE, told)
+    if go_on and has_about(directory.path):
         renew_files(directory.path)
+        renew_contents(directory, built.contents)
     return built
 
 

@@ -87,6 +87,15 @@ class StudyProgress:
     def __enter__(self) -> StudyProgress:
         return self
 
+    def found(self, done: Done) -> None:
+        """Say which runs are taken from disk, and why others are not."""
+        note = done.found.note if done.found else ""
+        run = f"{done.planned.row}, seed {done.planned.seed}"
+        if done.reused:
+            self._say(f"{run}: reused {done.path}" + (f" ({note})" if note else ""))
+        elif note:
+            self._say(f"{run}: run anew: {note}", "yellow")
+
     def begin(self, number: int, total: int, planned: Planned) -> None:
         self._bar.start()  # not before: there may be nothing left to run
         self._modes = planned.config.make_method().modes
@@ -99,18 +108,15 @@ class StudyProgress:
         self._bar.update(self._task, completed=record["round"], **fields)
 
     def end(self, done: Done) -> None:
-        if self._quiet:
-            return
         styles = {PAUSED: "yellow", REFUSED: "yellow", FAILED: "red"}
         text = f"{done.planned.row}, seed {done.planned.seed}: {done.state}"
         reason = "for the same reason" if done.message in self._said else done.message
         self._said |= {done.message} - {""}
-        self._bar.console.print(
-            f"{text}: {reason}" if reason else text,
-            style=styles.get(done.state, ""),
-            highlight=False,
-            markup=False,
-        )
+        self._say(f"{text}: {reason}" if reason else text, styles.get(done.state, ""))
+
+    def _say(self, text: str, style: str = "") -> None:
+        if not self._quiet:
+            self._bar.console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

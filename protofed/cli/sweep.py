@@ -27,7 +27,7 @@ from ..studies.compare import (
 from ..studies.runner import FINISHED, Done
 from ..studies.search import search
 from ..studies.study_charts import check_sweep_plot, draw_sweep
-from ..studies.study_files import write_latex, write_study
+from ..studies.study_files import own_name, runs_of, study_mark, write_latex, write_study
 from ..studies.sweep import Point, SweepAxis, corners, grid, label, plan_point, read_axis
 from .parser import add_settings, settings_of
 from .study import add_study_flags, carry_out_plan, print_tables, say_written
@@ -82,12 +82,15 @@ def command(args: argparse.Namespace) -> int:
     found = compare(list(done.values()), args.modes)
     tables = comparison_tables(found, f"{args.method} over {', '.join(points[0])}", args.modes)
     records = _records(found, points)
-    about = {"method": args.method, "refused": found.refused, "failed": found.failed}
+    mark = study_mark(done.values(), "sweep", args.modes)
+    name = own_name(out, "sweep", mark)
+    about = {"study": mark, "method": args.method, "refused": found.refused, "failed": found.failed}
+    about["runs"] = runs_of(done)
     markdown = "\n".join(table.markdown() for table in tables)
-    paths = write_study(out, "sweep", markdown, records, about)
-    paths.append(write_latex(out, "sweep", tables))
+    paths = write_study(out, name, markdown, records, about)
+    paths.append(write_latex(out, name, tables))
     lines = [line for line in found.lines if shown(line, args.modes)]
-    paths += _plot(lines, points, args.plot, out)
+    paths += _plot(lines, points, args.plot, out / f"{name}.png")
     printed = [record for record, line in zip(records, found.lines) if shown(line, args.modes)]
     print_tables(tables, printed, args.format)
     say_written(paths, done, args)
@@ -138,10 +141,10 @@ def _records(found: Comparison, points: Sequence[Point]) -> list[dict[str, Any]]
     return [{**by_label[line.method], **dataclasses.asdict(line)} for line in found.lines]
 
 
-def _plot(lines: Sequence[Line], points: Sequence[Point], asked: Path | None, out: Path) -> list[Path]:
+def _plot(lines: Sequence[Line], points: Sequence[Point], asked: Path | None, usual: Path) -> list[Path]:
     """A plot where one was asked for, or can be made."""
     by_label = {label(point): point for point in points}
     pairs = [(by_label[line.method], line) for line in lines]
     if asked is None and not (paper.can_draw() and pairs and len(points[0]) <= 2):
         return []
-    return [draw_sweep(pairs, asked or out / "sweep.png")]
+    return [draw_sweep(pairs, asked or usual)]

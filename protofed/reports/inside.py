@@ -53,7 +53,7 @@ def look_inside(directory: RunDir, points: int, notes: list[str]) -> dict[str, A
     if directory.config["data"] == DEPLOYED:
         notes.append("charts of data and embeddings are left out: samples and models lie with the clients")
         return describe_members(directory)
-    experiment = reopen(OnThisMachine(directory.path), notes.append)
+    experiment = reopen(OnThisMachine(directory.path), notes.append, changed_content=notes.append)
     found = measure(experiment, points, notes)
     attention = _attention(experiment, Outcome.read(directory.path))
     return found if attention is None else {**found, "attention": attention}

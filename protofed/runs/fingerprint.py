@@ -4,6 +4,7 @@ packages by their version."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
@@ -15,6 +16,8 @@ from ..core.errors import RunError
 from ..core.plugins import plugins
 from ..core.user_files import UserFile, load_file
 from ..core.written_files import files_in
+
+WEIGHTS = re.compile(r"(?<=pretrained=)[^,|]+")  # within the written form of models
 
 
 def digest(data: bytes) -> str:
@@ -39,17 +42,24 @@ def of_package(name: str) -> str:
 
 
 def of_settings(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Of all that settings name beyond protofed itself: Python files of the user's, as they were run, and the
-    package that brings the method."""
+    """Of all that settings name beyond protofed itself: Python files of the user's, as they were run, files
+    of weights, and the package that brings the method."""
     found = {
         name: digest(text)
         for written, file in user_files(settings).items()
         for name, text in texts(written, file).items()
     }
+    found |= {f"weights {path}": of_file(Path(path).expanduser()) for path in weights_in(settings)}
     point = plugins(methods.group).get(str(settings.get("method")))
     if point is not None and point.dist is not None:
         found[f"package {point.dist.name}"] = of_package(point.dist.name)
     return found
+
+
+def weights_in(settings: Mapping[str, Any]) -> list[str]:
+    """The files of weights that models name, as written."""
+    written = WEIGHTS.findall(str(settings.get("models", "")))
+    return [path for path in dict.fromkeys(written) if Path(path).expanduser().is_file()]
 
 
 def user_files(settings: Mapping[str, Any]) -> dict[str, UserFile]:

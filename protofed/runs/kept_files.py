@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import RunError
 from ..core.user_files import UserFile, absolute, load_file
 from ..core.written_files import change_files, files_in
-from .about import read_about, write_about
 from .files import read_json, write_atomic, write_json
-from .fingerprint import digest, of_file, texts, user_files
+from .fingerprint import digest, of_file, user_files
 
 FOLDER = "files"
 INDEX = "index.json"
@@ -58,11 +57,6 @@ def renew_files(run: Path) -> None:
     kept = read_kept(run)
     found = {one.written: load_file(one.path, one.written) for one in kept}
     _keep(run, found, {one.written: one for one in kept})
-    about = read_about(run, {})
-    new = {
-        name: digest(text) for written, file in found.items() for name, text in texts(written, file).items()
-    }
-    write_about(run, replace(about, fingerprints={**about.fingerprints, **new}))
 
 
 def _keep(run: Path, found: Mapping[str, UserFile], before: Mapping[str, KeptFile]) -> None:
@@ -117,8 +111,8 @@ def _place(one: KeptFile, run: Path, changed: str, warn: Callable[[str], None] |
     copy = run / FOLDER / one.copy
     if state == "changed" and changed == REFUSE:
         raise RunError(
-            f"{one.path} has changed since {run} began: go on with --changed-files current, or with what "
-            f"it was ({copy}) by --changed-files kept"
+            f"{one.path} has changed since {run} began: go on with --changed current, or with what "
+            f"it was ({copy}) by --changed kept"
         )
     for part, found in one.parts.items():
         if of_file(copy.parent / part) != found:

@@ -52,27 +52,38 @@ class Planned:
     @property
     def folder(self) -> str:
         """Name of the run directory: readable in front, unique behind."""
+        return f"{self.stem}{self.key}"
+
+    @property
+    def stem(self) -> str:
+        """The readable part of it."""
         plain = re.sub(r"[^a-z0-9]+", "-", self.row.lower()).strip("-")[:40].rstrip("-")
-        return f"{plain or self.config.method}-s{self.seed}-{self.key}"
+        return f"{plain or self.config.method}-s{self.seed}-"
 
 
 def run_key(config: Config) -> str:
     """A hash of all that decides a run's numbers, with every default of the method spelled out.
 
     So a preset and the same options written by hand are one run, and a changed default is a new one; so is a
-    changed file of the user's.
+    changed file of the user's. Whether a run on disk is what is planned, `reuse` tells.
     """
+    values = deciding(config)
+    if files := of_settings(config.to_dict()):  # by name and content, wherever they lie
+        values = change_files(values, os.path.basename)
+        values["files"] = [(os.path.basename(name), found) for name, found in files.items()]
+    text = json.dumps(values, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def deciding(config: Config) -> dict[str, Any]:
+    """The settings that decide a run's numbers."""
     values = config.to_dict()
     del values["preset"]
     values["options"] = dataclasses.asdict(config.make_method())
     values["system"] = {name: values["system"][name] for name in SYSTEM}
     if not values["imports"]:
         del values["imports"]
-    if files := of_settings(config.to_dict()):  # by name and content, wherever they lie
-        values = change_files(values, os.path.basename)
-        values["files"] = [(os.path.basename(name), found) for name, found in files.items()]
-    text = json.dumps(values, sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+    return values
 
 
 @dataclass(frozen=True)

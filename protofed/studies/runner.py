@@ -1,4 +1,4 @@
-"""Carry out planned runs: start, resume, leave out what is finished, stop when the time is up.
+"""Carry out planned runs: start, resume, reuse what is finished and the same, stop when the time is up.
 
 With a budget, the runs of the first seed come first, and among them those that others are compared with.
 Each unfinished run may use an equal share of the time that is left, so that every row of a table gets some
@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from .. import experiment
-from ..core.errors import ConfigError, DataError, MessageError, RunError
+from ..core.errors import ConfigError, DataError, MessageError
+from ..runs.about import has_about
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_json
 from .model_measures import keep
 from .plan import Planned
+from .reuse import Found, Shelf
 
 FINISHED, PAUSED, REFUSED, FAILED, WAITING = "finished", "paused", "refused", "failed", "not started"
 FAILURE = "failed.json"  # in the directory of a run that failed
@@ -35,10 +37,14 @@ class Done:
     path: Path
     state: str
     message: str = ""
+    reused: bool = False  # finished before this study was called
+    found: Found | None = None  # what was on disk
 
 
 class Watcher(Protocol):
-    """Told about each run and each round."""
+    """Told what was found of each run on disk, and about each run and each round."""
+
+    def found(self, done: Done) -> None: ...
 
     def begin(self, number: int, total: int, planned: Planned) -> None:
         """Run `number` of `total` begins."""
@@ -68,7 +74,8 @@ def carry_out(
     unique = _merged(plan)
     aims = {planned.reference.key for planned in unique.values() if planned.reference}
     ordered = sorted(unique, key=lambda key: (unique[key].seed, key not in aims))
-    found = {key: _look(unique[key], root) for key in ordered}
+    found = _look_up(unique, root, watcher)
+    paths = {key: done.path for key, done in found.items()}
     left = [key for key in ordered if found[key].state != FINISHED]
     todo = sorted(left, key=lambda key: found[key].state == FAILED)
     until = None if budget is None else clock() + budget
@@ -76,7 +83,7 @@ def carry_out(
     for number, key in enumerate(todo, 1):
         planned = unique[key]
         if planned.row in refused:
-            found[key] = Done(planned, run_path(planned, root), REFUSED, refused[planned.row])
+            found[key] = replace(found[key], state=REFUSED, message=refused[planned.row])
             continue
         share = None
         if until is not None:
@@ -86,7 +93,8 @@ def carry_out(
                 break
         if watcher:
             watcher.begin(number, len(todo), planned)
-        found[key] = _run(planned, root, _Pacer(planned, share, watcher, clock))
+        done = _run(planned, paths, _Pacer(planned, share, watcher, clock))
+        found[key] = replace(done, found=found[key].found)
         if found[key].state == REFUSED:
             refused[planned.row] = found[key].message
         if watcher:
@@ -105,9 +113,15 @@ def _merged(plan: Sequence[Planned]) -> dict[str, Planned]:
     return unique
 
 
-def run_path(planned: Planned, root: Path) -> Path:
-    """The directory of a run; one of the same key under another name is the same run."""
-    return next(root.glob(f"*-{planned.key}"), root / planned.folder)
+def _look_up(unique: Mapping[str, Planned], root: Path, watcher: Watcher | None) -> dict[str, Done]:
+    """What is on disk of each planned run; those of one data set together, so that it is read once."""
+    shelf, found = Shelf(root), {}
+    for key in sorted(unique, key=lambda key: unique[key].config.data):
+        found[key] = _look(unique[key], shelf.find(unique[key]))
+    if watcher:
+        for key in unique:
+            watcher.found(found[key])
+    return found
 
 
 class _Pacer:
@@ -132,41 +146,37 @@ class _Pacer:
             raise TimeIsUp
 
 
-def _looker(planned: Planned, built: experiment.Experiment, path: Path, root: Path) -> Callable[[int], None]:
+def _looker(
+    planned: Planned, built: experiment.Experiment, paths: Mapping[str, Path]
+) -> Callable[[int], None]:
     """Takes the measures of a round, between it and the next."""
 
     def look(round: int) -> None:
-        reference = run_path(planned.reference, root) if planned.reference else None
+        reference = paths.get(planned.reference.key) if planned.reference else None
         for one in planned.looks:
             if one.round == round:
-                keep(built, path, one.measure, reference)
+                keep(built, paths[planned.key], one.measure, reference)
 
     return look
 
 
-def _look(planned: Planned, root: Path) -> Done:
-    path = run_path(planned, root)
-    if not (path / "config.json").exists():
-        return Done(planned, path, WAITING)
-    directory = RunDir.open(path)
-    if (rounds := directory.config["rounds"]["rounds"]) != planned.config.rounds.rounds:
-        raise RunError(  # by `protofed resume RUN --rounds N`, all that can change the settings of a run
-            f"{path}: was prolonged to {rounds} rounds, the study has {planned.config.rounds.rounds}; "
-            "move the run away, or choose another --out"
-        )
-    if directory.summary is not None:
-        return Done(planned, path, FINISHED)
+def _look(planned: Planned, found: Found) -> Done:
+    path = found.path
+    if not found.there:
+        return Done(planned, path, WAITING, found=found)
+    if RunDir.open(path).summary is not None:
+        return Done(planned, path, FINISHED, reused=True, found=found)
     if (path / FAILURE).exists():
-        return Done(planned, path, FAILED, str(read_json(path / FAILURE)["message"]))
-    return Done(planned, path, PAUSED)
+        return Done(planned, path, FAILED, str(read_json(path / FAILURE)["message"]), found=found)
+    return Done(planned, path, PAUSED, found=found)
 
 
-def _run(planned: Planned, root: Path, pacer: _Pacer) -> Done:
-    path = run_path(planned, root)
+def _run(planned: Planned, paths: Mapping[str, Path], pacer: _Pacer) -> Done:
+    path = paths[planned.key]
     try:
         built, directory = _open(planned, path)
         pacer.every = built.config.system.checkpoint_every  # of a resumed run: as it was started
-        pacer.look = _looker(planned, built, path, root)
+        pacer.look = _looker(planned, built, paths)
         (path / FAILURE).unlink(missing_ok=True)
         experiment.carry_out(built, directory, pacer)
     except TimeIsUp:
@@ -180,11 +190,11 @@ def _run(planned: Planned, root: Path, pacer: _Pacer) -> Done:
 
 
 def _open(planned: Planned, path: Path) -> tuple[experiment.Experiment, RunDir]:
-    if (path / "config.json").exists():
+    if has_about(path):
         directory = RunDir.open(path)
         return experiment.reopen(directory), directory
     built = experiment.build(planned.config)
-    return built, RunDir.create(path, built.config.to_dict())
+    return built, RunDir.create(path, built.config.to_dict(), force=True)  # no round was played there
 
 
 def _raise_if_all_refused(done: Sequence[Done]) -> None:

@@ -3,13 +3,53 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import RunError
-from ..runs.files import finite, write_atomic
+from ..runs.files import finite, read_json, write_atomic
+from ..runs.fingerprint import digest
+from .runner import Done
 from .tables import Table, as_csv
+
+
+def study_mark(done: Iterable[Done], *words: str) -> str:
+    """What tells the tables of one study from those of another: its runs, whatever became of them so far,
+    and how they are shown."""
+    runs = sorted(one.found.identity.short if one.found and one.found.identity else "" for one in done)
+    return digest(repr((runs, words)).encode())
+
+
+def own_name(out: Path, name: str, mark: str) -> str:
+    """NAME, or NAME-2 and so on where that holds the tables of another study: those are never overwritten."""
+    number, found = 1, name
+    while (out / f"{found}.json").exists() and _mark_in(out / f"{found}.json") != mark:
+        number += 1
+        found = f"{name}-{number}"
+    return found
+
+
+def _mark_in(path: Path) -> str | None:
+    try:
+        found = read_json(path)
+    except RunError:  # not ours, or damaged: it stays
+        return None
+    return found.get("study") if isinstance(found, dict) else None
+
+
+def runs_of(done: Mapping[str, Done]) -> list[dict[str, Any]]:
+    """The runs that the tables rest on."""
+    return [
+        {
+            "row": one.planned.row,
+            "seed": one.planned.seed,
+            "run": one.path.name,
+            "state": one.state,
+            "reused": one.reused,
+        }
+        for one in done.values()
+    ]
 
 
 def write_study(

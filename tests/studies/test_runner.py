@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from protofed import experiment
-from protofed.core.errors import ConfigError, DataError, MessageError, RunError
+from protofed.core.errors import ConfigError, DataError, MessageError
 from protofed.runs.directory import RunDir
 from protofed.studies.compare import compare, plan_comparison
 from protofed.studies.runner import FAILED, FINISHED, PAUSED, REFUSED, WAITING, carry_out, read_budget
@@ -23,7 +23,13 @@ class Watch:
     def __init__(self, stop_at: tuple[int, int] | None = None):
         self.begun: list[str] = []
         self.rounds: list[int] = []
+        self.reused: list[str] = []
+        self.notes: list[str] = []
         self.stop_at = stop_at  # (run number, round)
+
+    def found(self, done: Any) -> None:
+        self.reused += [f"{done.planned.row} s{done.planned.seed}"] * done.reused
+        self.notes += [done.found.note] * bool(done.found.note)
 
     def begin(self, number: int, total: int, planned: Any) -> None:
         self.begun.append(f"{planned.row} s{planned.seed}")
@@ -69,8 +75,10 @@ def test_finished_runs_are_not_repeated(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(experiment, "build", never)
     monkeypatch.setattr(experiment, "reopen", never)
-    assert carry_out(plan, tmp_path) == first
-    assert [one.state for one in first.values()] == [FINISHED]
+    again = carry_out(plan, tmp_path)
+    assert [one.path for one in again.values()] == [one.path for one in first.values()]
+    assert [(one.state, one.reused) for one in again.values()] == [(FINISHED, True)]
+    assert [(one.state, one.reused) for one in first.values()] == [(FINISHED, False)]
 
 
 def test_another_comparison_uses_the_same_runs(tmp_path: Path) -> None:
@@ -78,6 +86,7 @@ def test_another_comparison_uses_the_same_runs(tmp_path: Path) -> None:
     watch = Watch()
     carry_out(plan_comparison(["fedproto:lam=1.0", "local"], SMALL, 1), tmp_path, watcher=watch)
     assert watch.begun == ["local s0"]
+    assert watch.reused == ["fedproto:lam=1.0 s0"]
 
 
 def test_a_method_that_refuses_is_listed_once(tmp_path: Path) -> None:
@@ -117,20 +126,20 @@ def test_a_run_that_diverges_does_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_comparison(["local", "fedproto"], {**SMALL, "rounds": 1}, 1)
-    real = experiment.carry_out
+    real = experiment.Experiment.play
 
-    def diverge(built: Any, directory: RunDir, progress: Any) -> None:
+    def diverge(built: Any, directory: RunDir, progress: Any) -> Any:
         if built.config.method == "local":
             raise MessageError("upload of client 0 is not finite")
-        real(built, directory, progress)
+        return real(built, directory, progress)
 
-    monkeypatch.setattr(experiment, "carry_out", diverge)
+    monkeypatch.setattr(experiment.Experiment, "play", diverge)
     states = [(one.planned.row, one.state) for one in carry_out(plan, tmp_path).values()]
     assert states == [("local", FAILED), ("fedproto", FINISHED)]
     paused = carry_out(plan, tmp_path, budget=0.0)  # looked at again: it still failed, and why
     assert [one.state for one in paused.values()] == [FAILED, FINISHED]
     assert "client 0 is not finite" in next(iter(paused.values())).message
-    monkeypatch.setattr(experiment, "carry_out", real)  # and it is tried again
+    monkeypatch.setattr(experiment.Experiment, "play", real)  # and it is tried again
     assert [one.state for one in carry_out(plan, tmp_path).values()] == [FINISHED, FINISHED]
 
 
@@ -139,8 +148,10 @@ def test_a_run_that_was_prolonged_is_not_taken_for_the_planned_one(tmp_path: Pat
     (done,) = carry_out(plan, tmp_path).values()
     directory = RunDir.open(done.path)
     directory.extend(directory.longer(4))
-    with pytest.raises(RunError, match="was prolonged to 4 rounds, the study has 1"):
-        carry_out(plan, tmp_path)
+    watch = Watch()
+    (again,) = carry_out(plan, tmp_path, watcher=watch).values()
+    assert (again.path.name, again.state) == (f"{done.path.name}-2", FINISHED)
+    assert watch.notes == [f"{done.path.name} is not the same: it was prolonged"]
 
 
 class OneSecondARound(Watch):
