@@ -9,7 +9,7 @@ split = divide("dirichlet:beta=0.5", dataset, clients=20, seed=0)
 - `loader`, `federated`, `merged`: clients' tensors, as engines ask for them
 - `public`: samples that server and clients share; `own`, `user_source`: what the user brings
 - `augment`, `cache`, `images`, `labels`, `grouped`, `pfllib_files`: what sources and partitioners share
-- `split_summary`: what a split looks like
+- `content`: fingerprints of datasets and splits; `split_summary`: what a split looks like
 """
 
 from __future__ import annotations

@@ -7,5 +7,6 @@ records.py      the record of one round
 outcome.py      what a run reached: the one reader for show, report, studies, status and trackers
 modes.py        titles and meanings of prediction modes
 files.py        files that are whole or not there
+contents.py     what a run rests on, by content: data, split, weights, files
 kept_files.py   the user's own Python files within a run; fingerprint.py: whether they changed
 """

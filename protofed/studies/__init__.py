@@ -2,9 +2,9 @@
 
     plan        which runs, from methods, a recipe or a grid      plan.py, compare.py, reproduce.py, sweep.py
     runs        carry them out, resume, keep to a budget          runner.py
+    reuse       which runs on disk are what is planned            reuse.py
     numbers     what a cell takes from what runs reached          measures.py, model_measures.py
     table       terminal, Markdown, LaTeX, CSV, JSON              tables.py
 
-A run's directory is named by a hash of its resolved configuration: what is finished is never repeated,
-whatever study asks for it.
+A run whose settings and contents are the same is never repeated, whatever study asks for it.
 """

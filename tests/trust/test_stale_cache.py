@@ -82,19 +82,6 @@ def test_places_do_not_count(call: Call, mine: Path) -> None:
     assert len(list(Path("d/runs").iterdir())) == 2
 
 
-def test_equal_names_of_different_files_are_different_runs(call: Call, mine: Path) -> None:
-    Path("a").mkdir()
-    Path("b").mkdir()
-    for seed, folder in enumerate("ab"):
-        write_data(Path(folder, "d.npz"), seed)
-    swept = call(
-        "sweep", "local", "--over", "data=npz:a/d.npz;npz:b/d.npz", *SMALL, "--out", "s", "--format", "csv"
-    )  # fmt: skip
-    assert swept.code == 0, swept.err
-    assert "reused" not in swept.err
-    assert len(list(Path("s/runs").iterdir())) == 2
-
-
 def test_a_run_of_another_version_is_not_reused(
     call: Call, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,14 +113,6 @@ def test_resume_refuses_another_version(call: Call, mine: Path) -> None:
     about = Path("r/about.json")
     about.write_text(about.read_text().replace('"version": "', '"version": "0.0.'))
     assert_refused(call("resume", "r", "--rounds", "3"), "protofed was 0.0.", code=1)
-
-
-def test_moved_data_can_be_touched_and_resumed(call: Call, mine: Path) -> None:
-    """Dates do not count either."""
-    assert call("run", "local", *DATA, "--out", "r", "--quiet").code == 0
-    mine.touch()
-    shutil.move("r", "q")
-    assert call("resume", "q", "--rounds", "3", "--quiet").err == ""
 
 
 def test_an_earlier_table_stays(call: Call, mine: Path) -> None:
