@@ -13,7 +13,8 @@ from protofed.data import content, divide, load
 from protofed.data.content import content_of_arrays, content_of_dataset, content_of_split
 
 SMALL = (
-    "--partition", "iid", "--clients", "2", "--models", "mlp:dim=4", "--rounds", "2", "--engine", "sequential",
+    "--partition", "iid", "--clients", "2", "--models", "mlp:dim=4", "--rounds", "2",
+    "--engine", "sequential",
 )  # fmt: skip
 DATA = ("--data", "npz:mine.npz", *SMALL)
 
