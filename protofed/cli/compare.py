@@ -22,7 +22,8 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         description="Run methods on the same split, first weights, participants and batches, and print mean "
         "and spread over clients and seeds, best and last round, cost and significance. A method may carry a "
         "preset, options and settings: fedproto:preset=official,lam=0.1. Local training is the same for all, "
-        "except for methods with a preset of their own. Finished runs are reused where settings and data are the same, and named.",
+        "except for methods with a preset of their own. Finished runs are reused where settings and data are "
+        "the same, and named.",
         allow_abbrev=False,
     )
     parser.add_argument(

@@ -39,7 +39,8 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         "sweep",
         help="run a method over values of options or settings",
         description="Run every combination of the given values (or search ranges with Optuna) and print and "
-        "plot the outcome. Finished runs are reused where settings and data are the same, and named. Δ and p compare with the first combination.",
+        "plot the outcome. Finished runs are reused where settings and data are the same, and named. Δ and p "
+        "compare with the first combination.",
         epilog="Examples: --over lam=0,0.1,1  --over partition.k=10,50,100  --over 'partition=iid;nway:n=3'  "
         "--over lam=0.01..10:log --optuna 20",
         allow_abbrev=False,
