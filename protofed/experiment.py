@@ -41,8 +41,10 @@ from .models.probe import check_model
 from .runs.about import AboutRun, has_about, write_about
 from .runs.contents import EARLIER, check_contents, contents
 from .runs.directory import RunDir
+from .runs.findings import Aloud, judge_test
 from .runs.kept_files import KEPT, keep_files, settings_with_kept
 from .runs.outcome import Outcome
+from .runs.records import number_in
 
 DEPLOYED = "deployment"  # as the data of a run whose samples lie with its clients (protofed.deploy)
 log = logging.getLogger("protofed")
@@ -82,11 +84,15 @@ class Experiment:
         """Rounds until the last, from wherever the federation stands. Returns this call's records."""
         system, last = self.config.system, self.config.rounds.rounds
         records = []
+        losses = Outcome(run.lines("metrics.jsonl") if run else []).column("train_loss")
+        aloud = Aloud(self.config.method, last)
         while self.federation.round < last:
             record = self.federation.play()
             due = record["round"] % system.eval_every == 0 or record["round"] == last
+            losses.append(number_in(record, ["train_loss"]))
             if due:
-                record |= self._test(run, record["round"])
+                record |= self._test(run, record["round"], losses)
+                aloud.say(record)
             if run:
                 run.append("metrics.jsonl", record)
                 if record["round"] % system.checkpoint_every == 0 or record["round"] == last:
@@ -99,12 +105,15 @@ class Experiment:
                 progress(record)
         return records
 
-    def _test(self, run: RunDir | None, round: int) -> dict[str, Any]:
-        started = time.perf_counter()
-        scores = self.federation.evaluate(self.tested())
+    def _test(self, run: RunDir | None, round: int, losses: Sequence[float]) -> dict[str, Any]:
+        started, federation = time.perf_counter(), self.federation
+        scores = federation.evaluate(self.tested())
         if run:
             run.append("clients.jsonl", {"round": round, **_per_client(scores)})
-        return {**summarise(scores), "eval_seconds": time.perf_counter() - started}
+        found = summarise(scores)
+        algorithm, classes = self.task.algorithm, self.task.C
+        found |= judge_test(algorithm, federation.state, scores, found["acc"], losses, classes)
+        return {**found, "eval_seconds": time.perf_counter() - started}
 
 
 def build(config: Config) -> Experiment:

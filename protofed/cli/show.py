@@ -13,6 +13,7 @@ from typing import Any
 from rich.table import Table
 
 from ..runs.directory import RunDir
+from ..runs.findings import baseline_text
 from ..runs.modes import titled
 from ..runs.outcome import Outcome
 from .output import make_console
@@ -45,6 +46,9 @@ def print_run(directory: RunDir) -> None:
     console.print(run.title, highlight=False)
     if run.tests:
         console.print(_accuracy_table(run))
+        console.print(baseline_text(run.baseline, run.modes), highlight=False)
+    for finding in run.findings:
+        console.print(f"warning: {finding.text}", highlight=False, markup=False, style="yellow")
     if run.one_class and "gp_local" in run.modes:
         console.print(
             f"{run.one_class} of these clients train on a single class: there gp_local cannot be wrong",

@@ -12,7 +12,7 @@ know a method's name. One round, one direction:
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -135,6 +135,12 @@ class Algorithm(ABC):
         """What happens to stragglers: "use" their partial work, or "drop" them."""
         return "use"
 
+    @property
+    def weighs_alike(self) -> bool:
+        """Whether an upload about a class weighs the same however few samples it rests on: runs with many
+        such uploads are warned about."""
+        return False
+
     def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
         """Modules beside "model", by part name; freshly initialised."""
         return {}
@@ -195,6 +201,11 @@ class Algorithm(ABC):
     def prototypes(self, state: Any) -> tuple[Tensor, Tensor] | None:
         """Global prototypes as rows [J, D] and their classes [J], if the method has any."""
         return None
+
+    def remarks(self, state: Any) -> Sequence[str]:
+        """What a reader of the run has to know of this state, each a line with cause and remedy: shown as a
+        warning. Most methods have nothing to say."""
+        return ()
 
     def client_weights(self, state: Any, samples: Mapping[int, int]) -> Mapping[int, float] | None:
         """Client → weight (sum 1) in the average of the round that led to `state`, if the method makes

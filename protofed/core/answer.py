@@ -190,6 +190,16 @@ def cat(replies: Sequence[Reply], *fields: str) -> list[Tensor]:
     ]
 
 
+class Signs(NamedTuple):
+    """What tells, beside accuracy, whether a client's model has learned anything: a few numbers."""
+
+    guesses: dict[str, int]  # mode → test samples in the class predicted most
+    majority: int = 0  # test samples of the class that has most of them
+    own: int = 0  # classes among the training samples
+    few: int = 0  # of these, classes with one or two samples
+    spread: float = math.nan  # of the embeddings of test samples; 0: all are equal
+
+
 class Score(NamedTuple):
     """Test result of one client. `confusion` [C, C] per mode (rows: truth) only for dense labels."""
 
@@ -198,6 +208,7 @@ class Score(NamedTuple):
     correct: dict[str, int]
     loss: float
     confusion: dict[str, Tensor]
+    signs: Signs = Signs({})
 
 
 def confusion_matrix(predicted: Tensor, labels: Tensor, classes: int) -> Tensor:

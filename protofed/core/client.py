@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor
 
 from .algorithm import Leg, Ran
-from .answer import ClientState, Reply, Score, Work, confusion_matrix
+from .answer import ClientState, Reply, Score, Work
 from .data import LocalData
 from .errors import ConfigError, MessageError
 from .net import LiveNet, selects
 from .record import Record, Tree
+from .scoring import Scoring, WatchedNet
 from .stages import is_stage, stage
 from .task import ClientTurn, Task
 from .train import Alone, Session, set_modes, train
@@ -94,26 +94,12 @@ def score_client(
     turn: ClientTurn, state: ClientState | None, train: LocalData, test: LocalData, down: Record
 ) -> Score:
     """Test a client's model, with the newest download, on its test samples."""
-    task, algorithm = turn.task, turn.task.algorithm
+    task = turn.task
     net = task.live(turn.group)
     net.install(assemble(task, turn, state, down))
     set_modes(net, training=False)
     mem = state.mem if state else {}
-    correct: dict[str, Tensor] = {}
-    confusion: dict[str, Tensor] = {}
-    loss, n = torch.zeros((), dtype=task.dtype, device=task.device), 0
+    watched, scoring = WatchedNet(net.modules, net.frozen), Scoring(task.C)
     for x, y in test.chunks():
-        scores = algorithm.predict(net, x, train, down, mem)
-        n += int((y >= 0).sum())
-        if "clf" in scores:
-            loss = loss + torch.nn.functional.cross_entropy(
-                scores["clf"], y, ignore_index=-1, reduction="sum"
-            )
-        for mode, values in scores.items():
-            guess = values.argmax(1)
-            correct[mode] = correct.get(mode, 0) + (guess == y).sum()
-            if y.ndim > 1:
-                seen = confusion_matrix(guess, y, task.C)
-                confusion[mode] = confusion[mode] + seen if mode in confusion else seen
-    mean_loss = float(loss) / n if n and "clf" in correct else math.nan
-    return Score(turn.client, n, {m: int(c) for m, c in correct.items()}, mean_loss, confusion)
+        scoring.add(task.algorithm.predict(watched, x, train, down, mem), y)
+    return scoring.score(turn.client, train, test, watched.seen)

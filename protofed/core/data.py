@@ -19,7 +19,7 @@ class LocalData:
     x: Tensor
     y: Tensor
     augment: Augment | None = field(default=None, repr=False)
-    _present: dict[int, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _counts: dict[int, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -33,12 +33,16 @@ class LocalData:
         for start in range(0, len(self), size):
             yield self.x[start : start + size], self.y[start : start + size]
 
+    def counts(self, num_classes: int) -> Tensor:
+        """Samples [C] of each class; of dense labels, pixels."""
+        if num_classes not in self._counts:
+            labels = self.y[self.y >= 0]
+            self._counts[num_classes] = torch.bincount(labels.flatten(), minlength=num_classes)
+        return self._counts[num_classes]
+
     def present(self, num_classes: int) -> Tensor:
         """Bool [C]: the classes of which this client has training samples."""
-        if num_classes not in self._present:
-            labels = self.y[self.y >= 0]
-            self._present[num_classes] = torch.bincount(labels.flatten(), minlength=num_classes) > 0
-        return self._present[num_classes]
+        return self.counts(num_classes) > 0
 
 
 class Batch(NamedTuple):

@@ -2,7 +2,7 @@
 
 job     kind, client, and the turn (round and leg as a tag, epochs, late); the download as tensors
 reply   n, steps, samples, loss; the upload as tensors
-score   n, loss, correct by mode; confusion matrices of dense labels as tensors
+score   n, loss, correct by mode, signs; confusion matrices of dense labels as tensors
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import math
 
 from ..core.algorithm import find_leg
-from ..core.answer import Reply, Score, Work
+from ..core.answer import Reply, Score, Signs, Work
 from ..core.errors import MessageError
 from ..core.record import Tree
 from ..core.task import ClientTurn, Task
@@ -91,7 +91,9 @@ def read_reply(job: Job, packet: Packet) -> Reply:
 
 def write_score(score: Score) -> tuple[Meta, Tree]:
     """A test result."""
-    return {"n": score.n, "loss": score.loss, "correct": json.dumps(score.correct)}, score.confusion
+    signs = json.dumps(score.signs)
+    meta: Meta = {"n": score.n, "loss": score.loss, "correct": json.dumps(score.correct), "signs": signs}
+    return meta, score.confusion
 
 
 def read_score(client: int, packet: Packet, classes: int) -> Score:
@@ -99,11 +101,17 @@ def read_score(client: int, packet: Packet, classes: int) -> Score:
     try:
         n, loss = int(packet.meta["n"]), float(packet.meta["loss"])
         correct = {str(mode): int(count) for mode, count in json.loads(str(packet.meta["correct"])).items()}
+        guesses, majority, own, few, spread = json.loads(str(packet.meta["signs"]))
+        guesses = {str(mode): int(count) for mode, count in guesses.items()}
+        signs = Signs(guesses, int(majority), int(own), int(few), float(spread))
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise MessageError(f"test of client {client}: the reply is damaged ({error!r})") from error
     if n < 0 or not all(0 <= count <= n for count in correct.values()):
         raise MessageError(f"test of client {client}: {correct} correct of {n}")
+    sound = guesses.keys() == correct.keys() and 0 <= signs.few <= signs.own <= classes
+    if not (sound and all(0 <= count <= n for count in (*guesses.values(), signs.majority))):
+        raise MessageError(f"test of client {client}: {signs} cannot be, of {n} samples")
     for mode, table in packet.arrays.items():
         if table.shape != (classes, classes):
             raise MessageError(f"test of client {client}: confusion {mode} has shape {list(table.shape)}")
-    return Score(client, n, correct, loss, dict(packet.arrays))
+    return Score(client, n, correct, loss, dict(packet.arrays), signs)

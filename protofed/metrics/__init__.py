@@ -1,6 +1,7 @@
 """Numbers from tensors: formulas alone, which know no run. What they say of a run is in protofed/analysis.
 
 scores.py          accuracy over clients, by prediction mode
+collapse.py        majority and chance beside it, and whether models have collapsed
 formulas.py        measures that the papers report beside accuracy
 theory.py          FedProto's convergence bounds
 """

@@ -5,6 +5,7 @@ checkpoint.py   server and client states
 about.py        about.json: what is known before the first round
 records.py      the record of one round
 outcome.py      what a run reached: the one reader for show, report, studies, status and trackers
+findings.py     what must be known before an accuracy is believed: collapse, with cause and remedy
 modes.py        titles and meanings of prediction modes
 files.py        files that are whole or not there
 contents.py     what a run rests on, by content: data, split, weights, files

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..core.errors import ConfigError, unknown
 
 DENSE = "miou_"
+AMONG_OWN = ("gp_local", "lp", "clf_local")  # that choose among the classes which the client trains on
 
 
 class Meaning(NamedTuple):

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.errors import RunError
+from ..metrics.collapse import Baseline
 from ..metrics.formulas import rounds_to_converge
 from .about import AboutRun, read_about
 from .directory import RunDir
+from .findings import Finding, read_findings
 from .records import RoundRecord, Scores, in_order, number_in, scores_of
 
 SMOOTHED = 0.1  # share of the rounds over which "smoothed" averages
@@ -124,6 +126,21 @@ class Outcome:
     def main(self) -> str | None:
         """The mode that the method's paper reports; None without a test."""
         return self.modes[0] if self.modes else None
+
+    @property
+    def baseline(self) -> Baseline | None:
+        """What majority class and chance reach, in the last test; None in a run of an earlier version."""
+        found = self._last_test.get("baseline")
+        return Baseline(**found) if found else None
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What must be known before the last test's accuracies are believed."""
+        return read_findings(self._last_test)
+
+    @property
+    def _last_test(self) -> RoundRecord:
+        return next((line for line in reversed(self.lines) if line.get("acc")), {})
 
     def last(self, mode: str, stat: str = "mean") -> float:
         """The value in the last test."""
@@ -244,6 +261,8 @@ class Outcome:
             "best": {mode: {"mean": value, "round": round} for mode, (value, round) in best.items()},
             **{f"{way}_{kind}": self.total(way, kind) for kind in ("params", "bytes") for way in WAYS},
             "seconds": self.seconds,
+            "baseline": self._last_test.get("baseline"),
+            "findings": [finding.text for finding in self.findings],
             "groups": list(self.about.groups),
             "one_class": self.one_class,
         }
