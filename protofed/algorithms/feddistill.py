@@ -37,9 +37,10 @@ from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Tree
+from ..core.scoring import FEW
 from ..core.task import Task, Turn
 from ..ops.losses import ce
-from ..ops.prototypes import class_sums, means, owned, rows, table
+from ..ops.prototypes import class_sums, means, owned, rows, supported, table
 
 
 class Logits(Record):
@@ -69,6 +70,7 @@ class FedDistill(Algorithm):
     stale: str = option(
         "keep", "class absent this round: keep its logits, or drop them", choices=("keep", "drop")
     )
+    min_count: int = option(1, "fewest samples of a class for a client to send its logits", low=1)
 
     paper = "Jeong et al., 2018, arXiv:1811.11479"
     legs = (Leg(down=Logits, up=Logits),)
@@ -81,6 +83,10 @@ class FedDistill(Algorithm):
             "as the baseline of the FedTGP paper",
         ),
     }
+
+    @property
+    def weighs_alike(self) -> bool:
+        return self.min_count <= FEW
 
     # server
 
@@ -151,7 +157,8 @@ class FedDistill(Algorithm):
         self, net: Net, data: LocalData, down: Logits, mem: Tree, ran: Ran, turn: Turn
     ) -> tuple[Logits, Tree]:
         collected = ran.sums or self._collect(net, data, turn.task.C)
-        mean, cls, _ = owned(means(collected["logits"], collected["n"]), collected["n"])
+        mean, n = means(collected["logits"], collected["n"]), collected["n"]
+        mean, cls, _ = owned(mean, supported(n, data, self.min_count))
         return Logits(mean, cls), mem
 
     def _collect(self, net: Net, data: LocalData, num_classes: int) -> Tree:

@@ -37,9 +37,10 @@ from ..core.net import Net
 from ..core.optim import Opt, Stepper
 from ..core.options import option
 from ..core.record import Tree, Weights
+from ..core.scoring import FEW
 from ..core.task import Task, Turn
 from ..ops.losses import ce
-from ..ops.prototypes import Protos, class_means, owned
+from ..ops.prototypes import Protos, class_means, owned, supported
 from ..ops.trees import put, under
 
 HEAD = "model.head."
@@ -54,12 +55,17 @@ class FedGH(Algorithm):
     server_epochs: int = option(1, "passes over the uploaded means a round", low=0)
     server_batch: int = option(1, "uploaded means in a server step", low=1)
     shuffle: bool = option(False, "shuffle the uploaded means in each pass")
+    min_count: int = option(1, "fewest samples of a class for a client to send its mean", low=1)
 
     paper = "Yi et al., ACM MM 2023, arXiv:2303.13137"
     modes = ("own", "clf")
     needs = Needs(embedding=True, head=True, halves=True, dense=False)
     legs = (Leg(down=Weights, up=Protos),)
     keep = ("model.base.",)
+
+    @property
+    def weighs_alike(self) -> bool:
+        return self.min_count <= FEW
 
     # server
 
@@ -72,6 +78,8 @@ class FedGH(Algorithm):
     def aggregate(self, state: Weights, replies: Replies, turn: Turn) -> Weights:
         """θ ← θ − η ∇ CE(h(mean; θ), class), pair by pair."""
         mean, cls = cat(replies.all(), "mean", "cls")
+        if not len(mean):  # nobody has enough samples of any class
+            return state
         weights = {name: tensor.clone() for name, tensor in state.weights.items()}
         trained = [name for name in turn.task.names(0).parameters if name in weights]
         params = [weights[name].requires_grad_() for name in trained]
@@ -97,7 +105,8 @@ class FedGH(Algorithm):
     def upload(
         self, net: Net, data: LocalData, down: Weights, mem: Tree, ran: Ran, turn: Turn
     ) -> tuple[Protos, Tree]:
-        mean, cls, _ = owned(*class_means(net, data, turn.task.C))
+        mean, n = class_means(net, data, turn.task.C)
+        mean, cls, _ = owned(mean, supported(n, data, self.min_count))
         return Protos(mean, cls), net.tensors(HEAD)
 
     def predict(self, net: Net, x: Tensor, data: LocalData, down: Weights, mem: Tree) -> dict[str, Tensor]:

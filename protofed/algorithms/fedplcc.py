@@ -43,7 +43,6 @@ from ..ops.clusters import ClusteredPrototypes, pooled, renew
 from ..ops.contrast import class_shares, contrast, same_class, top_counts, top_sum
 from ..ops.distances import power_similarity
 from ..ops.losses import ce
-from ..ops.prototypes import features
 
 TRAIN = MappingProxyType({"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-5, "batch_size": 32, "epochs": 10})
 
@@ -92,6 +91,10 @@ class FedPLCC(ClusteredPrototypes):
         phase = Phase() if self.local_unit == "epoch" else Phase(epochs=self.iters, steps=self.iters)
         return (Leg(down=Clusters, up=Clusters, phases=(phase,)),)
 
+    @property
+    def weighs_alike(self) -> bool:
+        return self.w == "one" and super().weighs_alike
+
     # server
 
     def init(self, task: Task, turn: Turn) -> Clusters:
@@ -134,5 +137,5 @@ class FedPLCC(ClusteredPrototypes):
     def upload(
         self, net: Net, data: LocalData, down: Clusters, mem: Tree, ran: Ran, turn: Turn
     ) -> tuple[Clusters, Tree]:
-        mean, cls, w = self.cluster(*features(net, data))
+        mean, cls, w = self.cluster(*self.embedded(net, data, turn.task.C))
         return Clusters(net.tensors(), mean, w, cls), mem

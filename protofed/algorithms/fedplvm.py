@@ -42,7 +42,6 @@ from ..ops.clusters import Clustered, ClusteredPrototypes, pooled, renew
 from ..ops.contrast import centres, contrast, own_mean, same_class
 from ..ops.distances import cosine, power_similarity
 from ..ops.losses import ce
-from ..ops.prototypes import features
 
 TRAIN = MappingProxyType({"lr": 0.01, "momentum": 0.5, "weight_decay": 1e-5, "batch_size": 32, "epochs": 2})
 
@@ -130,5 +129,5 @@ class FedPLVM(ClusteredPrototypes):
     def upload(
         self, net: Net, data: LocalData, down: Clustered, mem: Tree, ran: Ran, turn: Turn
     ) -> tuple[Clustered, Tree]:
-        mean, cls, _ = self.cluster(*features(net, data))
+        mean, cls, _ = self.cluster(*self.embedded(net, data, turn.task.C))
         return Clustered(net.tensors(), mean, cls), mem

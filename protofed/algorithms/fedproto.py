@@ -35,10 +35,11 @@ from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Tree
+from ..core.scoring import FEW
 from ..core.task import Task, Turn
 from ..ops.distances import DISTANCES
 from ..ops.losses import ce, class_pull, sample_pull
-from ..ops.prototypes import batch_sums, collected_means, owned, prototype_predictions, table
+from ..ops.prototypes import batch_sums, collected_means, owned, prototype_predictions, supported, table
 from ..ops.trees import Average, put, under
 
 
@@ -85,6 +86,7 @@ class FedProto(Algorithm):
         "class absent this round: keep its prototype, drop it, or average all clients' last uploads",
         choices=("keep", "drop", "cache"),
     )
+    min_count: int = option(1, "fewest samples of a class for a client to send its prototype", low=1)
     share_model: bool = option(False, "average the weights as well (needs one architecture)")
 
     paper = "Tan et al., AAAI 2022, arXiv:2105.00243"
@@ -129,6 +131,10 @@ class FedProto(Algorithm):
     @property
     def keep(self) -> tuple[str, ...]:
         return () if self.share_model else ("",)
+
+    @property
+    def weighs_alike(self) -> bool:
+        return self.agg == "uniform" and self.min_count <= FEW
 
     # server
 
@@ -193,7 +199,7 @@ class FedProto(Algorithm):
     ) -> tuple[Protos, Tree]:
         mean, n = collected_means(ran.sums, net, data, turn.task.C)
         weights = net.tensors() if self.share_model else {}
-        return Protos(*owned(mean, n), weights), {"mean": mean, "n": n}
+        return Protos(*owned(mean, supported(n, data, self.min_count)), weights), {"mean": mean, "n": n}
 
     def predict(self, net: Net, x: Tensor, data: LocalData, down: Protos, mem: Tree) -> dict[str, Tensor]:
         return prototype_predictions(net, x, data, down, mem)

@@ -43,11 +43,12 @@ from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Tree
+from ..core.scoring import FEW
 from ..core.task import Task, Turn
 from ..ops import tgp_server
 from ..ops.distances import DISTANCES
 from ..ops.losses import ce, class_pull, sample_pull
-from ..ops.prototypes import Protos, class_means, class_sums, owned, prototype_predictions, table
+from ..ops.prototypes import Protos, class_means, class_sums, owned, prototype_predictions, supported, table
 
 LOCAL = {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1}
 
@@ -58,6 +59,7 @@ class Server(Record):
     mean: Float[Tensor, "C D"]  # G
     known: Int[Tensor, "C"]  # 1 once G may be sent
     trained: Tree  # see ops/tgp_server.py
+    delta: Float[Tensor, "M"]  # δ of the last round, M = 1
 
 
 @methods.register("fedtgp")
@@ -83,6 +85,7 @@ class FedTGP(Algorithm):
     proto_pass: str = option(
         "post", "prototypes of the model after, or before this round's training", choices=("post", "pre")
     )
+    min_count: int = option(1, "fewest samples of a class for a client to send its prototype", low=1)
     send_initial: bool = option(False, "send the untrained prototypes in round 1")
 
     paper = "Zhang et al., AAAI 2024, arXiv:2401.03230"
@@ -98,13 +101,17 @@ class FedTGP(Algorithm):
         ),
     }
 
+    @property
+    def weighs_alike(self) -> bool:
+        return self.min_count <= FEW
+
     # server
 
     def init(self, task: Task, turn: Turn) -> Server:
         made = tgp_server.init(task.C, task.D, self.process, turn.generator("trainable prototypes"))
         trained = {name: tensor.to(task.device, task.dtype) for name, tensor in made.items()}
         known = task.zeros("C", int) + self.send_initial
-        return Server(tgp_server.prototypes(trained).clone(), known, trained)
+        return Server(tgp_server.prototypes(trained).clone(), known, trained, task.zeros("1"))
 
     def broadcast(self, state: Server, turn: Turn) -> Protos:
         mean, cls, _ = owned(state.mean, state.known)
@@ -113,12 +120,15 @@ class FedTGP(Algorithm):
     def aggregate(self, state: Server, replies: Replies, turn: Turn) -> Server:
         """Eq. 9, then S epochs on Eq. 10."""
         protos, cls = cat(replies.all(), "mean", "cls")
+        if not len(protos):  # nobody has enough samples of any class
+            return state
         delta = tgp_server.margin(protos, cls, self.margin, self.tau)
         order = turn.generator("server batches")
         trained = tgp_server.train(
             state.trained, protos, cls, delta, self.server_epochs, self.server_batch, self.server_lr, order
         )
-        return Server(tgp_server.prototypes(trained).clone(), torch.ones_like(state.known), trained)
+        mean, known = tgp_server.prototypes(trained).clone(), torch.ones_like(state.known)
+        return Server(mean, known, trained, torch.full_like(state.delta, delta))
 
     # client
 
@@ -147,7 +157,7 @@ class FedTGP(Algorithm):
         self, net: Net, data: LocalData, down: Protos, mem: Tree, ran: Ran, turn: Turn
     ) -> tuple[Protos, Tree]:
         mean, n = ran.before if self.proto_pass == "pre" else class_means(net, data, turn.task.C)
-        rows, cls, _ = owned(mean, n)
+        rows, cls, _ = owned(mean, supported(n, data, self.min_count))
         return Protos(rows, cls), {"mean": mean, "n": n}
 
     def predict(self, net: Net, x: Tensor, data: LocalData, down: Protos, mem: Tree) -> dict[str, Tensor]:
@@ -157,3 +167,11 @@ class FedTGP(Algorithm):
 
     def prototypes(self, state: Server) -> tuple[Tensor, Tensor]:
         return owned(state.mean, state.known)[:2]
+
+    def remarks(self, state: Server) -> list[str]:
+        if self.margin in ("fixed", "none") or float(state.delta) < self.tau:
+            return []
+        return [
+            f"the margin δ stands at its largest value, tau={self.tau:g}: it no longer follows the clients' "
+            "prototypes, which lie far apart; lower lr, raise lam, or raise tau if embeddings are large"
+        ]

@@ -42,7 +42,7 @@ from ..ops.clusters import Clustered, ClusteredPrototypes, pooled, renew
 from ..ops.contrast import centres, contrast, same_class
 from ..ops.distances import cosine
 from ..ops.losses import ce, sample_pull
-from ..ops.prototypes import batch_sums, collected_means, owned, rows
+from ..ops.prototypes import batch_sums, collected_means, owned, rows, supported
 
 TRAIN = MappingProxyType({"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-5, "batch_size": 64, "epochs": 10})
 
@@ -100,5 +100,6 @@ class FPL(ClusteredPrototypes):
     def upload(
         self, net: Net, data: LocalData, down: Clustered, mem: Tree, ran: Ran, turn: Turn
     ) -> tuple[Clustered, Tree]:
-        mean, cls, _ = owned(*collected_means(ran.sums, net, data, turn.task.C))
+        mean, n = collected_means(ran.sums, net, data, turn.task.C)
+        mean, cls, _ = owned(mean, supported(n, data, self.min_count))
         return Clustered(net.tensors(), mean, cls), mem

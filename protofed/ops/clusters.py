@@ -17,10 +17,14 @@ from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs
 from ..core.answer import Replies
+from ..core.data import LocalData
+from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Tree
+from ..core.scoring import FEW
 from ..core.task import Task, Turn
 from .finch import finch_by_class
+from .prototypes import features
 from .trees import Average
 
 
@@ -40,6 +44,7 @@ class ClusteredPrototypes(Algorithm):
     level: str = option("last", "partition of FINCH", choices=("last", "first"))
     weighting: str = option("samples", "weight of a client's model", choices=("samples", "uniform"))
     stale: str = option("keep", "prototypes of a class absent this round", choices=("keep", "drop"))
+    min_count: int = option(1, "fewest samples of a class for a client to send prototypes", low=1)
 
     @property
     def needs(self) -> Needs:
@@ -53,6 +58,10 @@ class ClusteredPrototypes(Algorithm):
     def keep(self) -> tuple[str, ...]:
         return ()
 
+    @property
+    def weighs_alike(self) -> bool:
+        return self.min_count <= FEW
+
     # server
 
     def init(self, task: Task, turn: Turn) -> Record:
@@ -62,6 +71,12 @@ class ClusteredPrototypes(Algorithm):
         return state
 
     # parts of hooks
+
+    def embedded(self, net: Net, data: LocalData, classes: int) -> tuple[Tensor, Tensor]:
+        """Embeddings [N, D] and labels [N] of the classes of which there are samples enough."""
+        z, y = features(net, data)
+        enough = data.counts(classes)[y] >= self.min_count
+        return z[enough], y[enough]
 
     def cluster(
         self, x: Tensor, y: Tensor, weights: Tensor | None = None, weighted_centre: bool = False

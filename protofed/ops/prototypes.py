@@ -89,6 +89,11 @@ def owned(table: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return table[cls], cls, count[cls].to(torch.int64)
 
 
+def supported(count: Tensor, data: LocalData, least: int) -> Tensor:
+    """Counts [C] with 0 for the classes of which the client has fewer than `least` samples."""
+    return count * (data.counts(len(count)) >= least) if least > 1 else count
+
+
 def table(mean: Tensor, cls: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
     """Inverse of `owned`: ([C, D] with zeros for unknown classes, bool [C])."""
     full = mean.new_zeros(num_classes, mean.shape[1]).index_copy(0, cls, mean)
