@@ -71,7 +71,10 @@ def still_as_high(losses: Sequence[float]) -> bool:
     (True, False)
     """
     known = [loss for loss in losses if math.isfinite(loss)]
-    return len(known) >= ROUNDS and _mean(known[-LATEST:]) > (1 - FALLEN) * max(known[:LATEST])
+    if len(known) < ROUNDS:
+        return False
+    first = max(known[:LATEST])
+    return _mean(known[-LATEST:]) > first - FALLEN * abs(first)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -27,6 +27,7 @@ ABOVE = 1.0  # points that an accuracy has to lie above that of the majority cla
 LEARNED = 10.0  # points above it: whatever the loss does, something has been learned
 FEW_UPLOADS = 0.1  # share of the uploads that rest on one or two samples
 EARLY = 10  # rounds in which nothing is said of an unfinished run
+AT_THE_END = ("majority",)  # kinds that more rounds may well cure
 SLOW = "train longer (rounds, epochs), or with another lr"
 
 
@@ -102,10 +103,11 @@ class Aloud:
     def say(self, record: Mapping[str, Any]) -> None:
         """Warn of what is new in a round's record."""
         round = record["round"]
-        if round < self.planned and round < max(EARLY, self.planned // 4):
+        ended = round == self.planned
+        if not ended and round < max(EARLY, self.planned // 4):
             return
         for finding in read_findings(record):
-            if finding.kind not in self._said:
+            if finding.kind not in self._said and (ended or finding.kind not in AT_THE_END):
                 self._said.add(finding.kind)
                 log.warning("protofed: warning: %s, round %d: %s", self.method, round, finding.text)
 
