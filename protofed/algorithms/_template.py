@@ -109,3 +109,9 @@ class Template(Algorithm):
 
     def predict(self, net: Net, x: Tensor, data: LocalData, down: Message, mem: Tree) -> dict[str, Tensor]:
         return prototype_predictions(net, x, data, down, mem)
+
+    # analysis
+
+    def prototypes(self, state: State) -> tuple[Tensor, Tensor]:
+        mean, cls, _ = owned(state.mean, state.known)
+        return mean, cls

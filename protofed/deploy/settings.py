@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -89,10 +89,7 @@ def _read(cls: type[T], path: Path) -> T:
     more["home"] = path.resolve().parent
     if "home" in values:
         raise ConfigError(f"{path}: unknown setting 'home'")
-    made = build(cls, values, str(path))
-    for key, value in more.items():
-        object.__setattr__(made, key, value)
-    return made
+    return replace(build(cls, values, str(path)), **more)  # type: ignore[type-var]
 
 
 def _names(value: Any, where: str) -> list[str]:

@@ -241,7 +241,7 @@ def test_a_wrong_download_is_a_mistake_of_the_method() -> None:
         def broadcast(self, state: Seen, turn: Any) -> Any:
             return Nothing()
 
-    with pytest.raises(TypeError, match="two_legs: leg 'one' declares Seen, got Nothing"):
+    with pytest.raises(TypeError, match="Wrong: leg 'one' declares Seen, got Nothing"):
         federation(Wrong()).play()
 
 
