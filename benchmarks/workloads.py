@@ -61,7 +61,7 @@ WORKLOADS = {
             {
                 "method": "fedtgp",
                 "data": "fashion_mnist:per_class=1000",
-                "partition": "dirichlet:beta=0.1",
+                "partition": "dirichlet:beta=0.1,pool=true",
                 "models": "htcnn8",
                 "clients": 20,
                 "batch_size": 10,
@@ -98,7 +98,7 @@ WORKLOADS = {
             {
                 "method": "fedproto_margin",
                 "data": "mnist",
-                "partition": "power_law",
+                "partition": "power_law:pool=true",
                 "models": "margin_cnn",
                 "clients": 1000,
                 "sample": 10,

@@ -29,7 +29,7 @@ from .data.federated import SplitData
 from .data.loader import Loader
 from .data.merged import Merged
 from .data.public import public_samples
-from .data.split_summary import one_class_clients
+from .data.split_summary import one_class_clients, test_set_notes
 from .engines import choose
 from .engines.base import Engine
 from .engines.federation import Federation
@@ -71,6 +71,12 @@ class Experiment:
     def active(self) -> range:
         """Clients that take part in training."""
         return range(self.task.clients - self.config.rounds.newcomers)
+
+    def notes(self) -> list[str]:
+        """What must be known of the data: whether its test set was pooled, or is used in part."""
+        if self.dataset is None or self.split is None:  # the samples lie elsewhere
+            return []
+        return test_set_notes(self.dataset, self.split)
 
     def tested(self) -> Sequence[int]:
         """Clients that are tested: all active ones, or a fixed draw of them."""
@@ -298,7 +304,7 @@ def _about(experiment: Experiment) -> AboutRun:
         one_class = one_class_clients(dataset, split, experiment.tested())
     about = AboutRun.of_task(experiment.task, one_class)
     earlier = {EARLIER: "not known"} if experiment.federation.round else {}  # of a run without about.json
-    return replace(about, fingerprints={**experiment.contents, **earlier})
+    return replace(about, notes=tuple(experiment.notes()), fingerprints={**experiment.contents, **earlier})
 
 
 def named_here(config: Config) -> dict[str, Any]:

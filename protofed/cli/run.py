@@ -117,6 +117,8 @@ def _go_on(args: argparse.Namespace) -> int:
 
 
 def _carry_out(built: experiment.Experiment, directory: RunDir, args: argparse.Namespace) -> int:
+    for note in built.notes() if not (args.quiet or args.json) else ():
+        sys.stderr.write(f"data: {note}\n")
     with (
         Beside(directory, args.watch),
         RoundProgress(built.config, directory.path, args.quiet or args.json) as progress,

@@ -54,6 +54,8 @@ def print_run(directory: RunDir) -> None:
             f"{run.one_class} of these clients train on a single class: there gp_local cannot be wrong",
             highlight=False,
         )
+    for note in run.about.notes:
+        console.print(f"data: {note}", highlight=False, soft_wrap=True)
     if run.lines:
         up, down = (run.total(way, "params") for way in ("up", "down"))
         console.print(

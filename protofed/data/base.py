@@ -1,7 +1,7 @@
 """What a data source gives (`Dataset`), what a partitioner makes of it (`Split`).
 
-A dataset is one table of rows; train and test are marked per row, so that partitioners which merge
-them (FedTGP's settings) and those that keep them apart (FedProto's) read the same object.
+A dataset is one table of rows; train and test are marked per row. Partitioners keep them apart, or merge
+them where that is asked for (FedTGP's settings), and read the same object.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Dataset:
     mean: tuple[float, ...] | None = None  # per channel, after the scaling to [0, 1]
     std: tuple[float, ...] | None = None
     augment: str = ""  # "crop4+flip": what training batches undergo
+    per_class: int | None = None  # the cap on training rows of a class, where one was set
 
     @property
     def dense(self) -> bool:

@@ -35,6 +35,29 @@ def describe_split(dataset: Dataset, split: Split, most: int = 50) -> SplitSumma
     return SplitSummary(train, test, lines)
 
 
+def test_set_notes(dataset: Dataset, split: Split) -> list[str]:
+    """What a reader must know of the test set: that it was pooled, or how much of it is not used."""
+    if not dataset.test.any():
+        return []
+    total, pooled = int(dataset.test.sum()), int(dataset.test[split.train.values].sum())
+    notes = []
+    if pooled:
+        notes.append(
+            f"pooled: {pooled:,} of {len(split.train.values):,} training rows are of the test set of "
+            f"{dataset.name}; test rows are held out at each client"
+        )
+    if pooled and dataset.per_class is not None:
+        notes.append(
+            f"warning: data:per_class={dataset.per_class} caps the training set only, and {total:,} test "
+            "rows were pooled with it; for few shots at each client use per_class of the partition"
+        )
+    used = np.zeros(len(dataset.test), dtype=bool)
+    used[split.train.values] = used[split.test.values] = True
+    if unused := int((dataset.test & ~used).sum()):
+        notes.append(f"{unused:,} of the {total:,} test rows of {dataset.name} are not used")
+    return notes
+
+
 def one_class_clients(dataset: Dataset, split: Split, clients: Iterable[int]) -> int | None:
     """How many of these clients train on a single class; None for labels of pixels."""
     if dataset.dense:
@@ -64,7 +87,7 @@ def _spread(train: np.ndarray) -> str:
 
 
 def _oddities(dataset: Dataset, split: Split, train: np.ndarray, test: np.ndarray) -> list[str]:
-    lines = []
+    lines = test_set_notes(dataset, split)
     unseen = (test > 0) & (train == 0)
     if unseen.any():
         clients, rows = unseen.any(axis=1).sum(), test[unseen].sum()

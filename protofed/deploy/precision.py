@@ -23,7 +23,13 @@ from ..runs.records import scores_of
 METHODS = ("fedproto", "fedavg")
 UPLOADS = ("full", "fp16", "int8")
 SEEDS, ROUNDS = 3, 40
-SETTINGS = {"data": "digits", "partition": "dirichlet:beta=0.5", "clients": 6, "epochs": 1, "lr": 0.05}
+SETTINGS = {
+    "data": "digits",
+    "partition": "dirichlet:beta=0.5,pool=true",
+    "clients": 6,
+    "epochs": 1,
+    "lr": 0.05,
+}
 
 
 class Coarse(Sequential):

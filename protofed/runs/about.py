@@ -34,6 +34,7 @@ class AboutRun:
     one_class: int | None = None  # tested clients whose training samples are of a single class
     version: str = ""  # of protofed
     fingerprints: Mapping[str, str] = field(default_factory=dict)  # of files that the run depends on
+    notes: tuple[str, ...] = ()  # on the data: its test set was pooled, or is used in part
 
     @classmethod
     def of_task(cls, task: Task, one_class: int | None = None) -> AboutRun:
@@ -71,6 +72,7 @@ def read_about(directory: Path, config: Mapping[str, Any]) -> AboutRun:
             groups=tuple(map(str, found["groups"])),
             clients=found["clients"],
             one_class=found["one_class"],
+            notes=tuple(map(str, found.get("notes", ()))),
             version=str(found["version"]),
             fingerprints=dict(found["fingerprints"]),
         )

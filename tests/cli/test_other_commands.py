@@ -113,7 +113,7 @@ def test_more_rounds_that_cannot_start_leave_the_run_alone(call: Call, finished:
 
 
 def test_a_run_without_tests_is_shown(call: Call) -> None:
-    settings = (*SMALL, "--partition", "pathological:p=1,train=1", "--rounds", "1", "--out", "a")
+    settings = (*SMALL, "--partition", "pathological:p=1,train=1,pool=true", "--rounds", "1", "--out", "a")
     assert call("run", "fedproto", *settings).code == 0
 
 

@@ -28,6 +28,7 @@ def test_counts_and_lines() -> None:
         "training rows per client: 1 to 3, mean 2.0, std 1.0",
         "test rows per client: 1 to 1, mean 1.0, std 0.0",
         "training classes per client: 1 to 2, mean 1.50",
+        "100 of the 100 test rows of toy are not used",
         "1 clients test on classes that they do not train on (1 rows)",
         "7 classes are nobody's training data: 3, 4, 5, 6, 7…",
         "client 0: 3 + 1 rows; 0:2 1:1",

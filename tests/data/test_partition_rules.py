@@ -106,9 +106,9 @@ def test_dirichlet_small_beta_means_few_classes() -> None:
 def test_dirichlet_minimum_that_cannot_be_met_ends() -> None:
     started = time.perf_counter()
     with pytest.raises(DataError, match="in 50 tries the smallest client never had more than"):
-        divide("dirichlet:beta=0.01,minimum=39,tries=50", toy(), 10, 0)
+        divide("dirichlet:beta=0.01,minimum=39,tries=50,pool=true", toy(), 10, 0)
     with pytest.raises(DataError, match="need 500, there are 400"):
-        divide("dirichlet:minimum=50", toy(), 10, 0)
+        divide("dirichlet:minimum=50,pool=true", toy(), 10, 0)
     assert time.perf_counter() - started < 5
 
 
@@ -124,7 +124,7 @@ def test_holdout_rounds_down_but_leaves_one_to_train_on() -> None:
 def test_pathological_gives_classes_in_order() -> None:
     """4 clients, p=2, 4 classes: ⌈4·2/4⌉ = 2 holders a class; 0 and 1 go to clients 0, 1."""
     dataset = toy(per_class=40, classes=4)
-    split = divide("pathological:p=2,balanced=true,train=1", dataset, 4, 0)
+    split = divide("pathological:p=2,balanced=true,train=1,pool=true", dataset, 4, 0)
     counts = class_counts(dataset, split.train)
     assert counts.tolist() == [[20, 20, 0, 0], [20, 20, 0, 0], [0, 0, 20, 20], [0, 0, 20, 20]]
     assert sorted(split.train[0]) == sorted(
@@ -135,7 +135,7 @@ def test_pathological_gives_classes_in_order() -> None:
 def test_pathological_unbalanced_amounts_stay_in_range() -> None:
     """Of 400 rows for 4 clients, all but the last get from [10, 100)."""
     dataset = toy(per_class=400)
-    split = divide("pathological:p=2,train=1", dataset, 20, 1)
+    split = divide("pathological:p=2,train=1,pool=true", dataset, 20, 1)
     counts = class_counts(dataset, split.train)
     assert ((counts > 0).sum(axis=1) == 2).all()
     for cls in range(10):
@@ -147,7 +147,7 @@ def test_pathological_unbalanced_amounts_stay_in_range() -> None:
 
 def test_extended_dirichlet_gives_exactly_n_classes() -> None:
     dataset = toy(per_class=100)
-    split = divide("extended_dirichlet:n=3,alpha=0.1,train=1,minimum=3", dataset, 20, 0)
+    split = divide("extended_dirichlet:n=3,alpha=0.1,train=1,pool=true,minimum=3", dataset, 20, 0)
     held = class_counts(dataset, split.train) > 0
     assert (held.sum(axis=1) == 3).all()
     assert (held.sum(axis=0) == 6).all()  # 20·3/10 holders a class
@@ -156,7 +156,7 @@ def test_extended_dirichlet_gives_exactly_n_classes() -> None:
 def test_power_law_without_spread_is_even() -> None:
     """20 clients, 10 classes: 4 holders a class get 5 rows each, then a quarter of the 80 left."""
     dataset = toy(per_class=100)
-    split = divide("power_law:sigma=0,train=1", dataset, 20, 0)
+    split = divide("power_law:sigma=0,train=1,pool=true", dataset, 20, 0)
     counts = class_counts(dataset, split.train)
     for client in range(20):
         expected = np.zeros(10, dtype=int)
@@ -167,7 +167,7 @@ def test_power_law_without_spread_is_even() -> None:
 def test_power_law_first_rows_come_first() -> None:
     """Client 0 is first in digit 0 and second (after j=1 of no one) in digit 1: rows 0–4 of both."""
     dataset = toy(per_class=100)
-    split = divide("power_law:train=1", dataset, 20, 0)
+    split = divide("power_law:train=1,pool=true", dataset, 20, 0)
     zero = split.train[0][dataset.y[split.train[0]] == 0]
     one = split.train[0][dataset.y[split.train[0]] == 1]
     assert set(np.flatnonzero(dataset.y == 0)[:5]) <= set(zero)
@@ -176,7 +176,7 @@ def test_power_law_first_rows_come_first() -> None:
 
 def test_power_law_refuses_too_many_clients() -> None:
     with pytest.raises(DataError, match="need 1000 rows of class 0, which has 100"):
-        divide("power_law", toy(per_class=100), 1000, 0)
+        divide("power_law:pool=true", toy(per_class=100), 1000, 0)
 
 
 def letters(per_class: int) -> Dataset:
@@ -185,7 +185,7 @@ def letters(per_class: int) -> Dataset:
 
 def test_femnist_letters_are_neighbours() -> None:
     dataset = letters(3000)
-    split = divide("femnist_letters:train=1", dataset, 30, 0)
+    split = divide("femnist_letters:train=1,pool=true", dataset, 30, 0)
     counts = class_counts(dataset, split.train)
     for client in range(30):
         held = np.flatnonzero(counts[client])
@@ -197,7 +197,7 @@ def test_femnist_letters_are_neighbours() -> None:
 def test_femnist_letters_run_out_unless_repeated() -> None:
     with pytest.raises(DataError, match="repeat=true"):
         divide("femnist_letters", letters(30), 100, 0)
-    split = divide("femnist_letters:repeat=true", letters(30), 100, 0)
+    split = divide("femnist_letters:repeat=true,pool=true", letters(30), 100, 0)
     assert split.clients == 100
     for client in range(100):
         own = [*split.train[client], *split.test[client]]

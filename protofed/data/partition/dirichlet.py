@@ -2,9 +2,10 @@
 
 Hsu et al., *Measuring the Effects of Non-Identical Data Distribution*, 2019; the balance rule and the
 minimum follow the code that the FedTGP authors use (Zhang et al., AAAI 2024; earlier Li et al., MOON,
-CVPR 2021). Train and test rows are merged. Per class, shares q ∼ Dir(β); clients that already hold
-N/K rows get none (`balance`); repeat until every client has the minimum; then 75 % of each client's
-rows, at random, are for training. A class may end up only in a client's train or test part.
+CVPR 2021), who merge train and test rows first (`pool=true`). Per class, shares q ∼ Dir(β); clients that
+already hold N/K rows get none (`balance`); repeat until every client has the minimum. With `pool`, 75 %
+of each client's rows, at random, are then for training; a class may end up only in a client's train or
+test part.
 
 Departures: tries are counted, and end in an error. Only sizes are drawn while trying; rows are
 shuffled once, after. Where all shares of the open clients underflow to 0 the class is divided evenly
@@ -19,36 +20,37 @@ import numpy as np
 
 from ...core.options import option
 from ...core.rng import numpy_generator
-from ..base import Dataset, Partitioner, Split, partitions
-from .sorted_rows import SortedRows, holdout
+from ..base import Dataset, Split, partitions
+from .pooling import PoolingPartitioner
+from .sorted_rows import SortedRows
 from .tries import draw_until
 
 
 @partitions.register("dirichlet")
 @dataclass(frozen=True)
-class Dirichlet(Partitioner):
+class Dirichlet(PoolingPartitioner):
     """Label skew by Dirichlet shares per class."""
 
     beta: float = option(0.1, "concentration; small means few classes per client", above=0)
     balance: bool = option(True, "clients that hold their even share get no more")
     minimum: int | None = option(None, "rows a client must have; default min(batch/0.25, N/2K)", low=1)
     batch: int = option(10, "batch size, for the default minimum", low=1)
-    train: float = option(0.75, "share of a client's rows for training", above=0, high=1)
     tries: int = option(2000, "draws before giving up", low=1)
 
     def split(self, dataset: Dataset, clients: int, seed: int) -> Split:
         rng = numpy_generator(seed, "partition", self.name)
-        by_class = SortedRows(dataset, rng=rng)
-        minimum = self.minimum or least_rows(len(dataset.x), clients, self.batch, self.train)
+        by_class = SortedRows(dataset, self.rows(dataset), rng)
+        rows = len(by_class.rows)
+        minimum = self.minimum or least_rows(rows, clients, self.batch, self.train)
         amounts = draw_until(
             lambda: self._draw(by_class.counts, clients, rng),
             minimum,
             self.tries,
             clients,
-            len(dataset.x),
+            rows,
             self.name,
         )
-        return holdout(by_class.deal(amounts), self.train, rng)
+        return self.finish(dataset, by_class.deal(amounts), rng)
 
     def _draw(self, counts: np.ndarray, clients: int, rng: np.random.Generator) -> np.ndarray:
         amounts = np.zeros((clients, len(counts)), dtype=np.int64)

@@ -1,8 +1,8 @@
 """Each client holds exactly n classes; a class is shared among its holders by a Dirichlet draw.
 
 Li and Lyu, *Convergence Analysis of Sequential Federated Learning on Heterogeneous Data*, NeurIPS
-2023, arxiv.org/abs/2311.03154 ("extended Dirichlet strategy"). Train and test rows are merged; 75 % of
-each client's rows, at random, are for training.
+2023, arxiv.org/abs/2311.03154 ("extended Dirichlet strategy"). With `pool`, 75 % of each client's rows,
+at random, are for training.
 
 Departures: classes are dealt so that all have equally many holders, give or take one (a client takes
 the n classes with fewest holders, ties at random), which needs no repeated draws. Every holder gets one
@@ -18,26 +18,26 @@ import numpy as np
 from ...core.errors import ConfigError, DataError
 from ...core.options import option
 from ...core.rng import numpy_generator
-from ..base import Dataset, Partitioner, Split, partitions
+from ..base import Dataset, Split, partitions
 from .dirichlet import cut_sizes
-from .sorted_rows import SortedRows, holdout
+from .pooling import PoolingPartitioner
+from .sorted_rows import SortedRows
 from .tries import draw_until
 
 
 @partitions.register("extended_dirichlet")
 @dataclass(frozen=True)
-class ExtendedDirichlet(Partitioner):
+class ExtendedDirichlet(PoolingPartitioner):
     """Exactly n classes per client, amounts by Dirichlet."""
 
     n: int = option(2, "classes per client", low=1)
     alpha: float = option(1.0, "concentration of the amounts", above=0)
     minimum: int = option(10, "rows a client must have", low=1)
-    train: float = option(0.75, "share of a client's rows for training", above=0, high=1)
     tries: int = option(2000, "draws before giving up", low=1)
 
     def split(self, dataset: Dataset, clients: int, seed: int) -> Split:
         rng = numpy_generator(seed, "partition", self.name)
-        by_class = SortedRows(dataset, rng=rng)
+        by_class = SortedRows(dataset, self.rows(dataset), rng)
         holds = self._deal_classes(by_class.counts, clients, rng)
         held = int(by_class.counts[holds.any(axis=0)].sum())
         amounts = draw_until(
@@ -48,7 +48,7 @@ class ExtendedDirichlet(Partitioner):
             held,
             self.name,
         )
-        return holdout(by_class.deal(amounts), self.train, rng)
+        return self.finish(dataset, by_class.deal(amounts), rng)
 
     def _deal_classes(self, counts: np.ndarray, clients: int, rng: np.random.Generator) -> np.ndarray:
         """[K, C] bool with n classes in each row."""

@@ -1,7 +1,7 @@
 """Quantity skew: the class mix is the same everywhere, the sizes follow a Dirichlet draw.
 
-Li et al., *Federated Learning on Non-IID Data Silos*, ICDE 2022. Train and test rows are merged; 75 %
-of each client's rows, at random, are for training.
+Li et al., *Federated Learning on Non-IID Data Silos*, ICDE 2022. With `pool`, 75 % of each
+client's rows, at random, are for training.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ import numpy as np
 
 from ...core.options import option
 from ...core.rng import numpy_generator
-from ..base import Dataset, Partitioner, Rows, Split, partitions
+from ..base import Dataset, Rows, Split, partitions
 from .dirichlet import cut_sizes
-from .sorted_rows import holdout, offsets_of
+from .pooling import PoolingPartitioner
+from .sorted_rows import offsets_of
 from .tries import draw_until
 
 
 @partitions.register("quantity")
 @dataclass(frozen=True)
-class Quantity(Partitioner):
+class Quantity(PoolingPartitioner):
     """Sizes by Dirichlet, classes at random."""
 
     beta: float = option(0.5, "concentration; small means very unequal sizes", above=0)
     minimum: int = option(10, "rows a client must have", low=1)
-    train: float = option(0.75, "share of a client's rows for training", above=0, high=1)
     tries: int = option(2000, "draws before giving up", low=1)
 
     def split(self, dataset: Dataset, clients: int, seed: int) -> Split:
         rng = numpy_generator(seed, "partition", self.name)
-        rows = rng.permutation(len(dataset.x))
+        rows = rng.permutation(self.rows(dataset))
         sizes = draw_until(
             lambda: cut_sizes(rng.dirichlet(np.full(clients, self.beta)), len(rows)),
             self.minimum,
@@ -39,4 +39,4 @@ class Quantity(Partitioner):
             len(rows),
             self.name,
         )
-        return holdout(Rows(rows, offsets_of(sizes)), self.train, rng)
+        return self.finish(dataset, Rows(rows, offsets_of(sizes)), rng)

@@ -5,7 +5,8 @@ have density ∝ s^−γ on [s_min, 3.876·s_min], scaled to the number of image
 printed mean 66.7 and deviation 25.7 for 6,665 images, the exact generator is unpublished. The class mix
 of client k is q_k ∼ Dir(α); its images are drawn by it without replacement, renormalising over classes
 that have images left. Only images with exactly one object class (besides background, class 0) take
-part. Published train and test rows are merged; 80 % of a client's rows, at random, are for training.
+part. The paper merges train and test rows (`pool=true`); 80 % of a client's rows, at random, are then
+for training.
 """
 
 from __future__ import annotations
@@ -17,28 +18,32 @@ import numpy as np
 from ...core.errors import DataError
 from ...core.options import option
 from ...core.rng import numpy_generator
-from ..base import Dataset, Partitioner, Split, partitions
+from ..base import Dataset, Split, partitions
 from ..labels import pixel_counts
 from .dirichlet import cut_sizes
-from .sorted_rows import SortedRows, holdout
+from .pooling import PoolingPartitioner
+from .sorted_rows import SortedRows
 
 
 @partitions.register("voc")
 @dataclass(frozen=True)
-class Voc(Partitioner):
+class Voc(PoolingPartitioner):
     """Power-law sizes, Dirichlet class mixes; for segmentation."""
 
     alpha: float = option(1.0, "concentration of the class mix", above=0)
     gamma: float = option(3.0, "exponent of the sizes", above=1)
     ratio: float = option(3.876, "largest size over smallest", low=1)
     single: bool = option(True, "only images with exactly one object class (dense data)")
-    train: float = option(0.8, "share of a client's rows for training", above=0, high=1)
+    train: float = option(
+        0.8, "share of a client's rows for training, with pool or without a test set", above=0, high=1
+    )
 
     def split(self, dataset: Dataset, clients: int, seed: int) -> Split:
         rng = numpy_generator(seed, "partition", self.name)
-        rows = np.arange(len(dataset.x))
+        rows, tests = self.rows(dataset), np.flatnonzero(dataset.test)
         if dataset.dense and self.single:
-            rows = np.flatnonzero((pixel_counts(dataset)[:, 1:] > 0).sum(axis=1) == 1)
+            single = (pixel_counts(dataset)[:, 1:] > 0).sum(axis=1) == 1
+            rows, tests = rows[single[rows]], tests[single[tests]]
         if len(rows) < 2 * clients:
             raise DataError(
                 f"voc: {clients} clients need at least {2 * clients} images with one object class, "
@@ -47,7 +52,7 @@ class Voc(Partitioner):
         by_class = SortedRows(dataset, rows, rng)
         sizes = self._sizes(len(rows), clients, rng)
         amounts = draw_mixes(sizes, by_class.counts, self.alpha, rng)
-        return holdout(by_class.deal(amounts), self.train, rng)
+        return self.finish(dataset, by_class.deal(amounts), rng, tests)
 
     def _sizes(self, total: int, clients: int, rng: np.random.Generator) -> np.ndarray:
         """Inverse of the distribution function of the truncated power law, scaled to the total."""

@@ -28,7 +28,7 @@ class ImageSource(Source):
     """A source with the options that every image set takes."""
 
     per_class: int | None = option(
-        None, "at most this many training samples a class (the first ones); test rows stay", low=1
+        None, "at most this many training samples a class in all (the first ones); test rows stay", low=1
     )
     normalise: str = option(
         "own",
@@ -40,7 +40,7 @@ class ImageSource(Source):
     def finish(self, dataset: Dataset) -> Dataset:
         """Apply the common options to what was read."""
         if self.per_class is not None:
-            dataset = cap_classes(dataset, self.per_class)
+            dataset = dataclasses.replace(cap_classes(dataset, self.per_class), per_class=self.per_class)
         augment = {"own": dataset.augment, "none": ""}.get(self.augment, self.augment)
         read_augmentation(augment)  # refuses what it does not know
         if augment and dataset.dense:

@@ -1,0 +1,163 @@
+"""The user's test set stays one: nobody trains on it unless pool=true asks for that, and then it is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from protofed.cli.main import main
+from protofed.core.errors import ConfigError
+from protofed.data import Dataset, divide, load, partitions
+from protofed.data.labels import class_counts
+from protofed.studies.recipe import load_recipe, recipe_ids
+from protofed.studies.reproduce import Selection, plan_reproduction
+
+PER_CLASS, CLASSES = 60, 10
+POOLED = (
+    "dirichlet",
+    "extended_dirichlet",
+    "femnist_letters",
+    "pathological",
+    "power_law",
+    "quantity",
+    "voc",
+)
+
+
+def data() -> Dataset:
+    """Ten letters, 60 rows each, of which the last 15 are test; 5 owners, 3 domains."""
+    index = np.arange(PER_CLASS * CLASSES)
+    return Dataset(
+        name="toy",
+        x=index.astype(np.float32)[:, None],
+        y=index % CLASSES,
+        test=index // CLASSES >= 45,
+        classes=tuple("abcdefghij"),
+        domain=index // 7 % 3,
+        domains=("p", "q", "r"),
+        owner=index // 11 % 5,
+    )
+
+
+SPECS = {
+    "domain": ("domain", 3),
+    "femnist_letters": ("femnist_letters:ways=2,repeat=true", 20),
+    "natural": ("natural", 5),
+    "nway": ("nway:n=3,k=5", 6),
+    "pfllib": ("pfllib", 5),
+    "power_law": ("power_law:shots=2", 20),
+    "extended_dirichlet": ("extended_dirichlet:n=3,minimum=4", 8),
+}
+
+
+def spec_of(name: str, pool: bool = False) -> tuple[str, int]:
+    spec, clients = SPECS.get(name, (name, 8))
+    return spec + ("," if ":" in spec else ":") * pool + "pool=true" * pool, clients
+
+
+@pytest.mark.parametrize("name", sorted(partitions))
+def test_nobody_trains_on_the_test_set(name: str) -> None:
+    dataset = data()
+    spec, clients = spec_of(name)
+    split = divide(spec, dataset, clients, 0)
+    assert not dataset.test[split.train.values].any()
+    assert dataset.test[split.test.values].all()
+    assert split.test.sizes.sum() > 0
+    for client in range(clients):
+        assert not set(split.train[client]) & set(split.test[client])
+
+
+@pytest.mark.parametrize("name", POOLED)
+def test_test_rows_are_dealt_once_in_proportion(name: str) -> None:
+    """Of 15 test rows of a class a client with h of its H training rows gets 15·h/H, give or take one."""
+    dataset = data()
+    spec, clients = spec_of(name)
+    split = divide(spec, dataset, clients, 0)
+    held, tested = class_counts(dataset, split.train), class_counts(dataset, split.test)
+    total = held.sum(axis=0)
+    assert len(np.unique(split.test.values)) == len(split.test.values)
+    assert tested.sum(axis=0).tolist() == np.where(total > 0, 15, 0).tolist()
+    assert (np.abs(tested - 15 * held / np.maximum(1, total)) < 1).all()
+
+
+@pytest.mark.parametrize("name", POOLED)
+def test_pool_merges_both(name: str) -> None:
+    dataset = data()
+    spec, clients = spec_of(name, pool=True)
+    split = divide(spec, dataset, clients, 0)
+    assert dataset.test[split.train.values].any()
+    for client in range(clients):
+        assert not set(split.train[client]) & set(split.test[client])
+
+
+@pytest.mark.parametrize("pool", [False, True])
+def test_few_shots_count_at_each_client(pool: bool) -> None:
+    """per_class of the partition: after the split, per client and class; test rows stay."""
+    dataset = data()
+    written = f"dirichlet:beta=1,pool={pool}"
+    whole, few = (divide(written + more, dataset, 4, 0) for more in ("", ",per_class=3"))
+    assert (
+        class_counts(dataset, few.train).tolist()
+        == np.minimum(3, class_counts(dataset, whole.train)).tolist()
+    )
+    assert few.test.values.tolist() == whole.test.values.tolist()
+
+
+def test_a_share_that_would_do_nothing_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"train=0.5 would have no effect, as toy has a test set; .*pool=true"
+    ):
+        divide("dirichlet:train=0.5", data(), 4, 0)
+
+
+def archive(path: Path) -> str:
+    """An archive whose inputs tell training (0) from test (1)."""
+    y = np.arange(200) % 4
+    np.savez(path, x_train=np.zeros((200, 3)), y_train=y, x_test=np.ones((80, 3)), y_test=y[:80])
+    return f"npz:{path}"
+
+
+@pytest.mark.parametrize("name", ["dirichlet:beta=0.5", "pathological:p=2", "quantity", "iid"])
+def test_of_a_file_too(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROTOFED_CACHE", str(tmp_path / "cache"))
+    dataset = load(archive(tmp_path / "mine.npz"))
+    split = divide(name, dataset, 4, 0)
+    assert (dataset.x[split.train.values] == 0).all()
+    assert (dataset.x[split.test.values] == 1).all()
+
+
+def test_pooling_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By partition, at the head of a run, in about.json and by show."""
+    monkeypatch.chdir(tmp_path)
+    pooled = ("--data", "digits:per_class=20", "--clients", "4")
+    assert main(["partition", "dirichlet:beta=1,pool=true", *pooled]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    said = next(line for line in lines if line.startswith("pooled: "))
+    assert "training rows are of the test set of digits" in said
+    assert any("per_class=20 caps the training set only" in line for line in lines)
+    run = ["run", "local", *pooled, "--partition", "dirichlet:beta=1,pool=true", "--models", "mlp"]
+    assert main([*run, "--rounds", "1", "--out", "one"]) == 0
+    printed = capsys.readouterr()
+    assert f"data: {said}" in printed.err.splitlines()
+    assert said in json.loads(Path("one", "about.json").read_text())["notes"]
+    assert "data: pooled: " in printed.out
+
+
+def test_rows_that_are_not_used_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Four clients of one class each: six of ten classes are nobody's, with 45 test rows each."""
+    assert main(["partition", "pathological:p=1", "--data", "digits", "--clients", "4"]) == 0
+    assert "270 of the 450 test rows of digits are not used" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [one for one in recipe_ids() if not load_recipe(one).about.costs])
+def test_recipes_of_papers_that_pooled_say_so(name: str) -> None:
+    """Their rules are printed for merged rows; what the recipes were checked with stays."""
+    for plan in plan_reproduction(load_recipe(name), Selection(seeds=1)):
+        for one in plan.runs:
+            rule = one.config.partition
+            assert (rule.split(":")[0] in POOLED) == ("pool=true" in rule), one.row
