@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..studies.compare import check_modes, compare, comparison_tables, plan_comparison, shown
+from ..studies.compare import compare, plan_comparison
+from ..studies.comparison_table import check_modes, comparison_tables, shown
 from ..studies.study_files import own_name, runs_of, study_mark, write_latex, write_study
 from .parser import add_settings, settings_of
 from .study import add_study_flags, carry_out_plan, print_tables, say_written
@@ -43,7 +44,7 @@ def command(args: argparse.Namespace) -> int:
     check_modes(args.modes, [planned.config.method for planned in plan])
     out = args.out or Path("runs/compare")
     done = carry_out_plan(plan, out, args)
-    found = compare(list(done.values()), args.modes)
+    found = compare(list(done.values()))
     config = plan[0].config
     tables = comparison_tables(found, f"{config.data}, {config.partition}, {config.models}", args.modes)
     records = [dataclasses.asdict(line) for line in found.lines]

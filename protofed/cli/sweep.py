@@ -14,16 +14,8 @@ from typing import Any
 from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
 from ..reports import paper
-from ..studies.compare import (
-    Comparison,
-    Line,
-    check_different,
-    check_modes,
-    compare,
-    compared,
-    comparison_tables,
-    shown,
-)
+from ..studies.compare import Comparison, Line, check_different, compare
+from ..studies.comparison_table import check_modes, comparison_tables, shown
 from ..studies.runner import FINISHED, Done
 from ..studies.search import search
 from ..studies.study_charts import check_sweep_plot, draw_sweep
@@ -80,7 +72,7 @@ def command(args: argparse.Namespace) -> int:
         check_sweep_plot(args.plot, len(axes))
     out = args.out or Path("runs/sweep")
     points, done = (_full if args.optuna is None else _searched)(args, axes, out)
-    found = compare(list(done.values()), args.modes)
+    found = compare(list(done.values()))
     tables = comparison_tables(found, f"{args.method} over {', '.join(points[0])}", args.modes)
     records = _records(found, points)
     mark = study_mark(done.values(), "sweep", args.modes)
@@ -126,9 +118,9 @@ def _searched(
             return math.nan
         points.append(point)
         done.update(found)
-        lines = compare(list(found.values()), args.modes).lines
-        mains = [line.last for line in lines if compared(line, args.modes)]
-        return mains[0] if mains else math.nan
+        lines = compare(list(found.values())).lines
+        asked = [line.last for line in lines if line.mode == args.modes]  # else the main mode
+        return next(iter([*asked, *(line.last for line in lines if line.main)]), math.nan)
 
     seed = int(settings_of(args).get("seed", 0))
     best = search(axes, args.optuna, seed, objective)

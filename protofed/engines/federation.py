@@ -68,6 +68,7 @@ class Federation:
             "up": _counts(tally.up),
             "down": _counts(tally.down),
             "samples": tally.samples,
+            "steps": tally.steps,
             "seconds": seconds,
             **(self._who(used, late) if asked <= MOST_KEPT else {}),
             **self.engine.notes(),

@@ -30,6 +30,7 @@ class Tally:
     down: Payload = Payload()
     failures: list[Failure] = field(default_factory=list)
     samples: int = 0
+    steps: int = 0
     trained: int = 0  # clients that made steps
     loss_sum: float = 0.0
 
@@ -42,6 +43,7 @@ class Tally:
         """Add what clients did."""
         for steps, samples, loss in works:
             self.samples += samples
+            self.steps += steps
             if steps:
                 self.trained += 1
                 self.loss_sum += loss

@@ -17,6 +17,7 @@ Run = dict[str, Any]
 Grouped = tuple[Run, dict[str, Any], dict[str, Any]]  # when it is shown, how it looks
 MOST_WORST = 15  # clients in the chart of the worst
 PALER = (1.0, 0.5, 0.25)  # parts of a bar, one after the other
+MAIN = "main"  # the choice of each method's own main mode; no mode has this name
 ROUND = Axis("round", whole=True)
 ACCURACY = Axis("test accuracy (%)", low=0, high=100)
 
@@ -33,16 +34,24 @@ class Scored:
 
 
 def scored(report: Report) -> Iterator[Scored]:
-    """All that can be compared, with the mode that a method's paper reports as the first choice."""
-    runs = report["runs"]
+    """All that can be compared. Of several runs the first choice is one mode, the same for all: numbers of
+    different modes answer different questions."""
+    runs, shared = report["runs"], shared_mode(report)
     for i, run in enumerate(runs):
         for n, mode in enumerate(run["modes"]):
             title = report["titles"][mode]
             if len(runs) == 1:
                 yield Scored(run, mode, title, {"when": ("", mode)}, look(n))
             else:
-                when = ("", mode) if mode == run["main"] else (mode,)
-                yield Scored(run, mode, f"{run['name']} · {title}", {"group": i, "when": when}, look(i))
+                main = (MAIN,) if mode == run["main"] else ()
+                tags = {"group": i, "when": ("" if mode == shared else mode, *main)}
+                yield Scored(run, mode, f"{run['name']} · {title}", tags, look(i))
+
+
+def shared_mode(report: Report) -> str | None:
+    """The mode that most runs have; among several the first run's main one, then in its order."""
+    modes = dict.fromkeys(mode for run in report["runs"] for mode in run["modes"])
+    return max(modes, key=lambda mode: sum(mode in run["modes"] for run in report["runs"]), default=None)
 
 
 def by_group(report: Report) -> list[Grouped]:
@@ -113,8 +122,9 @@ def _loss(report: Report) -> Chart:
 def clients(report: Report) -> list[Chart]:
     """Accuracy of every client, and for each choice of a mode the worst."""
     found = [one for one in scored(report) if _of_clients(one)]
-    choices = dict.fromkeys(choice for one in found for choice in one.tags["when"])
-    worst = [_worst([one for one in found if choice in one.tags["when"]], choice) for choice in choices]
+    choices = dict.fromkeys(("", *(choice for one in found for choice in one.tags["when"])))
+    chosen = {choice: [one for one in found if choice in one.tags["when"]] for choice in choices}
+    worst = [_worst(some, choice) for choice, some in chosen.items() if some]
     return [_spread(found), *worst] if found else []
 
 

@@ -13,6 +13,7 @@ from .charts import Report, Run
 from .spec import Chart, first_shown, look, plain
 from .style import fixed, number
 
+MIXED = "different predictions beside each other: each as its paper reports it, not to be ranked"
 COMMON = ("data", "partition", "models", "clients", "rounds.rounds", "seed")  # in the header, if equal
 
 
@@ -98,10 +99,16 @@ def _header(report: Report) -> dict[str, Any]:
 
 
 def _bar(report: Report) -> dict[str, Any]:
-    first = "all" if len(report["runs"]) == 1 else "each paper's own"
-    options = [{"value": "", "label": first, "title": ""}]
+    several, shared = len(report["runs"]) > 1, charts.shared_mode(report)
+    first = {"value": "", "label": "all", "title": ""}
+    if several and shared is not None:
+        first = {"value": "", "label": report["titles"][shared], "title": report["modes"][shared]}
+    options = [first]
     for mode, line in report["modes"].items():
-        options.append({"value": mode, "label": report["titles"][mode], "title": line})
+        if not several or mode != shared:
+            options.append({"value": mode, "label": report["titles"][mode], "title": line})
+    if several and {run["main"] for run in report["runs"]} != {shared}:
+        options.append({"value": charts.MAIN, "label": "each paper's own", "title": MIXED})
     return {
         "title": "Prediction",
         "options": options,

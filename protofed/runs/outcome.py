@@ -233,6 +233,13 @@ class Outcome:
         return _mean(self.column(way, "params", missing=0))
 
     @property
+    def local_steps(self) -> float:
+        """Steps of a client in a round, on average; NaN for a run of an earlier version."""
+        pairs = list(zip(self.column("steps"), self.column("clients", missing=0)))
+        clients = sum(count for _, count in pairs)
+        return math.fsum(steps for steps, _ in pairs) / clients if clients else math.nan
+
+    @property
     def bytes(self) -> int:
         """Bytes of parameters in both directions, in all rounds."""
         return int(sum(self.total(way, "bytes") for way in WAYS))

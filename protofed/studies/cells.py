@@ -12,9 +12,11 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..runs.modes import title
 from ..runs.outcome import Outcome
 from .compare import outcomes
 from .costs import COSTS
+from .likeness import Training, different, training_of
 from .measures import LOWER_IS_BETTER, client_spread, value_of
 from .plan import Planned
 from .recipe import Column, Order, Recipe
@@ -44,15 +46,19 @@ class Cell:
     seconds: float = 0.0
     complete: bool = True  # all seeds, all rounds
     ran: tuple[str, ...] = ()  # seeds and, where it is an average, settings that it is over
+    mode: str = ""  # prediction
+    training: Training = Training()
 
 
 @dataclass(frozen=True)
 class Claim:
-    """An order that should hold, in one column; `holds` is None while a number is missing."""
+    """An order that should hold, in one column; `holds` is None while a number is missing, or where the rows
+    were not trained alike, which `why` tells. Rows of different predictions are named there too."""
 
     text: str
     column: str
     holds: bool | None
+    why: str = ""
 
 
 def cells(recipe: Recipe, plans: Sequence[CellPlan], done: Mapping[str, Done]) -> list[Cell]:
@@ -91,6 +97,8 @@ def _from_runs(recipe: Recipe, plan: CellPlan, done: Mapping[str, Done]) -> Cell
         seconds=math.fsum(run.seconds for run in every),
         complete=not behind and len(by_seed) == len(plan.by_seed),
         ran=tuple(_ran(plan, {run.path for run in every}, done)),
+        mode=_mode(plan, every[0]),
+        training=training_of(every),
     )
 
 
@@ -105,7 +113,11 @@ def _ran(plan: CellPlan, paths: Container[Path], done: Mapping[str, Done]) -> li
 
 
 def _value(run: Outcome, recipe: Recipe, plan: CellPlan, beside: tuple[Path | None, Path | None]) -> float:
-    return value_of(run, plan.row.mode or run.modes[0], recipe.about, plan.column, beside)
+    return value_of(run, _mode(plan, run), recipe.about, plan.column, beside)
+
+
+def _mode(plan: CellPlan, run: Outcome) -> str:
+    return plan.row.mode or run.modes[0]
 
 
 def _path(planned: Planned | None, done: Mapping[str, Done]) -> Path | None:
@@ -119,7 +131,7 @@ def _spread(
     about = recipe.about
     if about.spread == "clients":
         runs = [run for of_seed in by_seed for run in of_seed]
-        return mean([client_spread(run, plan.row.mode or run.modes[0], about, plan.column) for run in runs])
+        return mean([client_spread(run, _mode(plan, run), about, plan.column) for run in runs])
     if about.spread == "over" or plan.column.over:
         return mean([sample_std(of_seed) for of_seed in values])
     return sample_std([mean(of_seed) for of_seed in values])
@@ -191,9 +203,14 @@ def _claim(order: Order, column: Column, recipe: Recipe, by_name: Mapping[tuple[
     text = f"{'spread of ' if spread else ''}{order.above} {'<' if smaller else '>'} {order.below}"
     pair = [by_name.get((name, column.name)) for name in (order.above, order.below)]
     one, two = (math.nan if cell is None else cell.spread if spread else cell.ours for cell in pair)
-    if math.isnan(one) or math.isnan(two) or _uneven([cell for cell in pair if cell]):
+    known = [cell for cell in pair if cell]
+    if math.isnan(one) or math.isnan(two) or _uneven(known):
         return Claim(text, column.name, None)
-    return Claim(text, column.name, one < two if smaller else one > two)
+    if unlike := different(known[0].training, known[1].training):
+        return Claim(text, column.name, None, f"unequal {', '.join(unlike)}")
+    modes = [cell.mode for cell in known]
+    why = f"{title(modes[0])} against {title(modes[1])}" if len(set(modes)) > 1 else ""
+    return Claim(text, column.name, one < two if smaller else one > two, why)
 
 
 def _uneven(pair: Sequence[Cell]) -> bool:

@@ -6,28 +6,27 @@ preset of its own (`fedproto:preset=official`) brings that preset's training, an
 
 Reading the table: accuracy is the mean over clients, then over seeds. "± clients" is the standard deviation
 over clients (ddof 0), averaged over seeds; "± seeds" that of the mean over seeds (ddof 1). "best" is the
-round with the highest mean. Δ and p compare with the first method, in the main mode of each (or in the one
-mode asked for), at the last test, over the seeds that both have; see `statistics`. Neither is given where
-the rounds differ, and no p where the clients hold other data, as in a sweep over the partition.
+round with the highest mean. Δ and p compare with the first method in the same prediction mode, at the last
+test, over the seeds that both have; see `statistics`. Neither is given where the first method has no such
+mode or the rounds differ, and no p where the clients hold other data, as in a sweep over the partition.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..config import Config, resolve
 from ..core.algorithm import methods
 from ..core.errors import ConfigError
 from ..core.options import parse_spec
-from ..runs.modes import check_mode, title
 from ..runs.outcome import Outcome
+from .likeness import data_of, unequal
 from .plan import MethodChoice, Planned, check_no_options, common_training, read_method
 from .runner import FAILED, FINISHED, PAUSED, REFUSED, Done
 from .statistics import holm, mean, paired_p, sample_std
-from .tables import Table, number, with_spread
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,8 @@ class Line:
     down_params: float
     bytes: float  # a run
     seconds: float  # a run
-    gap: float = math.nan  # to the first method, in points
+    steps: float = math.nan  # of a client in a round
+    gap: float = math.nan  # to the first method in the same mode, in points
     p: float = math.nan
     p_holm: float = math.nan
 
@@ -67,6 +67,7 @@ class Comparison:
     failed: dict[str, str]
     waiting: list[str]
     planned_seeds: dict[str, int]
+    unequal: list[str] = field(default_factory=list)  # in what rows were not trained alike
 
 
 def plan_comparison(texts: Sequence[str], settings: Mapping[str, Any], seeds: int) -> list[Planned]:
@@ -110,11 +111,10 @@ def _config(choice: MethodChoice, settings: Mapping[str, Any]) -> Config:
     return resolve(weakest, shared, strongest)
 
 
-def compare(done: Sequence[Done], modes: str = "all") -> Comparison:
+def compare(done: Sequence[Done]) -> Comparison:
     """Numbers of all rows, from what is on disk.
 
     Seeds that are behind the others of their row are left out: an average of different rounds says nothing.
-    Where `modes` names one mode, methods are compared in it, else each in its main mode.
     """
     rows: dict[str, list[Done]] = {}
     for one in done:
@@ -128,7 +128,8 @@ def compare(done: Sequence[Done], modes: str = "all") -> Comparison:
     known = {one.planned.row for one in done if one.state in (REFUSED, FAILED)}
     waiting = [row for row, found in runs.items() if not found and row not in known]
     seeds = {row: len(of_row) for row, of_row in rows.items()}
-    return Comparison(_with_significance(lines, runs, modes), refused, failed, waiting, seeds)
+    lines = _with_significance(lines, runs)
+    return Comparison(lines, refused, failed, waiting, seeds, unequal(runs))
 
 
 def _furthest(runs: Sequence[Outcome]) -> list[Outcome]:
@@ -172,29 +173,21 @@ def _line(row: str, mode: str, main: bool, runs: Sequence[Outcome]) -> Line:
         down_params=mean([run.per_round("down") for run in runs]),
         bytes=mean([run.bytes for run in runs]),
         seconds=mean([run.seconds for run in runs]),
+        steps=mean([run.local_steps for run in runs]),
     )
 
 
-def _with_significance(
-    lines: Sequence[Line], runs: Mapping[str, Sequence[Outcome]], modes: str
-) -> list[Line]:
-    """Add gap and p to the compared lines of all methods but the first."""
-    mains = [line for line in lines if compared(line, modes)]
-    if not mains:
-        return list(lines)
-    first, others = mains[0], mains[1:]
-    against = [_against(line, first, runs) for line in others]
-    adjusted = holm([p for _, p in against])
-    added = {
-        line.method: replace(line, gap=gap, p=p, p_holm=p_holm)
-        for line, (gap, p), p_holm in zip(others, against, adjusted)
-    }
-    return [added.get(line.method, line) if compared(line, modes) else line for line in lines]
-
-
-def compared(line: Line, modes: str) -> bool:
-    """Whether methods are compared by this line: the mode asked for, or each method's main one."""
-    return line.main if modes in ("all", "main") or "+" in modes else line.mode == modes
+def _with_significance(lines: Sequence[Line], runs: Mapping[str, Sequence[Outcome]]) -> list[Line]:
+    """Add gap and p to the lines of all methods but the first, mode by mode."""
+    added: dict[tuple[str, str], Line] = {}
+    for mode in dict.fromkeys(line.mode for line in lines):
+        first = next((one for one in lines if one.method == lines[0].method and one.mode == mode), None)
+        others = [line for line in lines if line.mode == mode and line.method != lines[0].method]
+        against = [_against(line, first, runs) for line in others if first]
+        adjusted = holm([p for _, p in against])
+        for line, (gap, p), p_holm in zip(others, against, adjusted):
+            added[line.method, mode] = replace(line, gap=gap, p=p, p_holm=p_holm)
+    return [added.get((line.method, line.mode), line) for line in lines]
 
 
 def _against(line: Line, first: Line, runs: Mapping[str, Sequence[Outcome]]) -> tuple[float, float]:
@@ -204,97 +197,20 @@ def _against(line: Line, first: Line, runs: Mapping[str, Sequence[Outcome]]) -> 
     if len({run.rounds for run in (*ours, *theirs)}) != 1:
         return math.nan, math.nan
     gap = mean([run.last(line.mode) for run in ours]) - mean([run.last(first.mode) for run in theirs])
-    if len({_clients(run.config) for run in (*ours, *theirs)}) != 1:
+    if any(_clients(one) != _clients(two) for one, two in zip(_by_seed(ours), _by_seed(theirs))):
         return gap, math.nan
     return gap, paired_p(_pairs(ours, line.mode), _pairs(theirs, first.mode))
 
 
-def _clients(config: Mapping[str, Any]) -> tuple[Any, ...]:
+def _by_seed(runs: Sequence[Outcome]) -> list[Outcome]:
+    return sorted(runs, key=lambda run: run.seed)
+
+
+def _clients(run: Outcome) -> tuple[Any, ...]:
     """What decides which samples a client has, and which clients are tested."""
-    system, rounds = config["system"], config["rounds"]
-    top = tuple(config[name] for name in ("data", "partition", "clients"))
-    return *top, rounds.get("newcomers"), system.get("eval_clients")
+    system, rounds = run.config["system"], run.config["rounds"]
+    return data_of(run), rounds.get("newcomers"), system.get("eval_clients")
 
 
 def _pairs(runs: Sequence[Outcome], mode: str) -> dict[Any, float]:
     return {(run.seed, client): value for run in runs for client, value in run.clients(mode).items()}
-
-
-# tables
-
-ACCURACY = (
-    "method", "prediction", "last ± clients", "± seeds", "best ± seeds (round)", "worst", "converged",
-    "Δ", "p",
-)  # fmt: skip
-COST = ("method", "rounds", "up a round", "down a round", "MB a run", "seconds a run")
-
-
-def comparison_tables(found: Comparison, heading: str, modes: str = "all") -> list[Table]:
-    """Accuracy and cost. `modes`: "all", "main", or names joined by "+"."""
-    lines = [line for line in found.lines if shown(line, modes)]
-    firsts = {line.method: i for i, line in reversed(list(enumerate(lines)))}
-    rows = [_accuracy(line, firsts[line.method] == i) for i, line in enumerate(lines)]
-    notes = [f"{row}: cannot be run here: {message}" for row, message in found.refused.items()]
-    notes += [f"{run}: failed, not in the table: {message}" for run, message in found.failed.items()]
-    notes += [f"{row}: not started" for row in found.waiting]
-    behind = {line.method: line.seeds for line in lines if line.seeds < found.planned_seeds[line.method]}
-    notes += [f"{row}: {n} of {found.planned_seeds[row]} seeds so far" for row, n in behind.items()]
-    if any(not math.isnan(line.p) for line in lines):
-        notes.append("p: Wilcoxon signed-rank over (seed, client) against the first row, Holm-corrected.")
-    costs = [_cost(line) for line in found.lines if line.main]
-    return [
-        Table(
-            f"{heading}: accuracy (%)", ACCURACY, rows, names=2, notes=notes, bold=_best_cells(lines, modes)
-        ),
-        Table(f"{heading}: cost (parameters, all clients)", COST, costs),
-    ]
-
-
-def check_modes(modes: str, chosen: Sequence[str]) -> None:
-    """Whether these methods have the prediction modes that a table shall show."""
-    if modes in ("all", "main"):
-        return
-    known = {mode for name in chosen for mode in methods[name]().modes}
-    for mode in modes.split("+"):
-        check_mode(mode, known, "--modes")
-
-
-def shown(line: Line, modes: str) -> bool:
-    """Whether a table with these prediction modes has this line."""
-    return modes == "all" or (line.main if modes == "main" else line.mode in modes.split("+"))
-
-
-def _accuracy(line: Line, first: bool) -> list[str]:
-    return [
-        line.method if first else "",
-        title(line.mode),
-        with_spread(line.last, line.last_std_clients),
-        number(line.last_std_seeds),
-        with_spread(line.best, line.best_std_seeds) + (f" ({line.best_rounds})" if line.best_rounds else ""),
-        number(line.worst_client),
-        number(line.converged, 0),
-        "" if math.isnan(line.gap) else number(line.gap, sign=True),
-        "" if math.isnan(line.p_holm) else number(line.p_holm, 3),
-    ]
-
-
-def _cost(line: Line) -> list[str]:
-    done, planned = line.rounds, line.planned_rounds
-    return [
-        line.method,
-        str(done) if done == planned else f"{done} of {planned}",
-        number(line.up_params, 0),
-        number(line.down_params, 0),
-        number(line.bytes / 1e6),
-        number(line.seconds, 1),
-    ]
-
-
-def _best_cells(lines: Sequence[Line], modes: str) -> frozenset[tuple[int, int]]:
-    """The highest last and best accuracy among the compared lines."""
-    mains = [(i, line) for i, line in enumerate(lines) if compared(line, modes) and not math.isnan(line.last)]
-    if not mains:
-        return frozenset()
-    last = max(mains, key=lambda pair: pair[1].last)[0]
-    best = max(mains, key=lambda pair: pair[1].best)[0]
-    return frozenset({(last, 2), (best, 4)})

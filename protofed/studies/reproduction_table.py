@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from ..runs.modes import title
 from .cells import AGREES, BETTER, DIFFERS, NO_NUMBER, NOT_COMPARABLE, NOT_RUN, WORSE, Cell, Claim
+from .likeness import Training, different
 from .recipe import Recipe
 from .tables import Table, number, with_spread
 
@@ -28,9 +30,31 @@ def compact(recipe: Recipe, cells: Sequence[Cell]) -> Table:
     if len(columns) > max(WIDEST, len(rows)):  # a figure: its points one below the other
         heads, body = rows, [[c, *(_short(by_name[row, c], recipe) for row in rows)] for c in columns]
     reasons = Counter(cell.why for cell in cells if cell.why and not math.isnan(cell.ours))
-    notes = [LEGEND, *(f"not comparable: {why}" for why in reasons)]
+    notes = [LEGEND, *(f"not comparable: {why}" for why in reasons), *_rows_trained(rows, cells)]
     notes += recipe.about.notes if recipe.about.costs else ()  # why a cell cannot be computed
     return Table(f"{recipe.id}: {recipe.about.title}", ["", *heads], body, notes=notes)
+
+
+def _rows_trained(rows: Sequence[str], cells: Sequence[Cell]) -> list[str]:
+    """Prediction and local steps of each row, and in what the rows of a column are unequal."""
+    ran = [cell for cell in cells if not math.isnan(cell.ours) and cell.mode]
+    if not ran:
+        return []
+    told = [f"{row} ({_steps([cell for cell in ran if cell.row == row])})" for row in rows]
+    firsts = {cell.column: cell.training for cell in reversed(ran)}
+    unlike = {word: 0 for cell in ran for word in different(firsts[cell.column], cell.training)}
+    lines = [f"prediction, local steps of a client in a round: {', '.join(told)}"]
+    return [
+        *lines,
+        *([f"unequal between rows: {', '.join(unlike)}; no claim is judged across"] * bool(unlike)),
+    ]
+
+
+def _steps(cells: Sequence[Cell]) -> str:
+    steps = [cell.training.steps for cell in cells if not math.isnan(cell.training.steps)]
+    ends = dict.fromkeys(number(end(steps), 1) for end in (min, max) if steps)
+    modes = dict.fromkeys(title(cell.mode) for cell in cells)
+    return ", ".join(["/".join(modes) or "not run", "–".join(ends) or "–"])
 
 
 def listing(recipe: Recipe, cells: Sequence[Cell]) -> Table:
@@ -45,20 +69,26 @@ def listing(recipe: Recipe, cells: Sequence[Cell]) -> Table:
             number(cell.difference, digits, sign=True),
             str(cell.seeds or "–"),
             str(cell.rounds or "–"),
+            number(cell.training.steps, 1),
             f"{cell.verdict}: {cell.why}" if cell.why else cell.verdict,
         ]
         for cell in cells
     ]
-    heads = ["method", "column", "ours", "paper", "difference", "seeds", "rounds", "verdict"]
+    heads = ["method", "column", "ours", "paper", "difference", "seeds", "rounds", "local steps", "verdict"]
     return Table("All cells", heads, rows, names=2)
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
     """What the paper claims about the order of its rows, and whether it holds here."""
-    words = {True: "holds", False: "does not hold", None: "not known yet"}
-    return Table(
-        "Claims", ["claim", "column", "here"], [[c.text, c.column, words[c.holds]] for c in claims], names=2
-    )
+    rows = [[claim.text, claim.column, _judged(claim)] for claim in claims]
+    return Table("Claims", ["claim", "column", "here"], rows, names=2)
+
+
+def _judged(claim: Claim) -> str:
+    if claim.holds is None:
+        return f"not judged: {claim.why}" if claim.why else "not known yet"
+    word = "holds" if claim.holds else "does not hold"
+    return f"{word} ({claim.why})" if claim.why else word
 
 
 def markdown(recipe: Recipe, cells: Sequence[Cell], claims: Sequence[Claim], command: str, when: str) -> str:
@@ -80,7 +110,13 @@ def markdown(recipe: Recipe, cells: Sequence[Cell], claims: Sequence[Claim], com
 
 def as_records(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     """The cells as plain dictionaries, for CSV and JSON."""
-    return [{**dataclasses.asdict(cell), "ran": "; ".join(cell.ran)} for cell in cells]
+    return [_record(cell) for cell in cells]
+
+
+def _record(cell: Cell) -> dict[str, Any]:
+    record = {**dataclasses.asdict(cell), "ran": "; ".join(cell.ran)}
+    trained = Training(*record.pop("training"))
+    return {**record, "batch_size": trained.batch_size, "epochs": trained.epochs, "steps": trained.steps}
 
 
 def _summary(cells: Sequence[Cell]) -> str:

@@ -15,17 +15,21 @@ from protofed.reports.spec import Axis, Chart, Series, first_shown, plain
 from protofed.reports.style import DARK, LIGHT, number
 
 
-def test_of_several_runs_the_main_mode_is_the_first_choice(report: dict[str, Any]) -> None:
-    """FedProto has four modes, the others have one: four choices, under the first one series a run."""
+def test_of_several_runs_one_mode_is_the_first_choice(report: dict[str, Any]) -> None:
+    """FedProto has four modes, the others have one: that is shown first. Each one's main mode is a choice."""
     series = charts.accuracy(report)[0].series
     assert [(one.group, one.when) for one in series if one.group == 0] == [
-        (0, ("", "gp_local")),
-        *((0, (mode,)) for mode in ("clf", "gp_all", "lp")),
+        (0, ("gp_local", "main")),
+        (0, ("",)),
+        *((0, (mode,)) for mode in ("gp_all", "lp")),
     ]
     first = [series[i] for i in first_shown(series)]
-    assert [one.label for one in first] == ["fedproto · gp_local", "local · clf", "fedproto_margin · clf"]
-    assert first[0].y == report["runs"][0]["tests"]["acc"]["gp_local"]["mean"]
+    assert [one.label for one in first] == ["fedproto · clf", "local · clf", "fedproto_margin · clf"]
+    assert first[0].y == report["runs"][0]["tests"]["acc"]["clf"]["mean"]
     assert len({(one.colour, one.shape, one.dash) for one in first}) == 3
+    options = content.page(report)["bar"]["options"]
+    assert [one["value"] for one in options] == ["", "gp_local", "gp_all", "lp", "main"]
+    assert [options[0]["label"], options[-1]["label"]] == ["clf", "each paper's own"]
 
 
 def test_of_one_run_all_modes_are_compared(report: dict[str, Any]) -> None:

@@ -380,18 +380,20 @@ Somebody, 2020
 
 ours (paper) difference; = agrees, ↑ better, ↓ worse, ≠ differs, ≈ not comparable
 
+prediction, local steps of a client in a round: A (gp_local, 3.0), B (clf, 3.0)
+
 ### All cells
 
-| method | column | ours | paper | difference | seeds | rounds | verdict |
-| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
-| A | x | 51.50 ± 1.50 | 50.00 ± 1.50 | +1.50 | 2 | 2 | agrees |
-| B | x | 61.00 ± 0.00 | 50.00 | +11.00 | 2 | 2 | better |
+| method | column | ours | paper | difference | seeds | rounds | local steps | verdict |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| A | x | 51.50 ± 1.50 | 50.00 ± 1.50 | +1.50 | 2 | 2 | 3.0 | agrees |
+| B | x | 61.00 ± 0.00 | 50.00 | +11.00 | 2 | 2 | 3.0 | better |
 
 ### Claims
 
 | claim | column | here |
 | --- | --- | ---: |
-| A > B | x | does not hold |
+| A > B | x | does not hold (gp_local against clf) |
 """
 
 

@@ -10,7 +10,8 @@ import pytest
 from fake_runs import planned, write_run
 
 from protofed.core.errors import ConfigError
-from protofed.studies.compare import Comparison, check_modes, compare, comparison_tables
+from protofed.studies.compare import Comparison, compare
+from protofed.studies.comparison_table import check_modes, comparison_tables
 from protofed.studies.runner import FAILED, REFUSED, WAITING, Done
 from protofed.studies.tables import as_csv
 
@@ -92,14 +93,18 @@ three: cannot be run here: needs one architecture
 
 four: not started
 
-p: Wilcoxon signed-rank over (seed, client) against the first row, Holm-corrected.
+Δ: to one in the same prediction; methods are ranked within one prediction only.
+
+p: Wilcoxon signed-rank over (seed, client), Holm-corrected over the methods of a prediction.
 
 ### toy: cost (parameters, all clients)
 
-| method | rounds | up a round | down a round | MB a run | seconds a run |
-| --- | ---: | ---: | ---: | ---: | ---: |
-| one | 2 | 100 | 200 | 0.00 | 4.0 |
-| two | 2 | 50 | 0 | 0.00 | 4.0 |
+| method | rounds | local steps | up a round | down a round | MB a run | seconds a run |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
+| one | 2 | 3.0 | 100 | 200 | 0.00 | 4.0 |
+| two | 2 | 3.0 | 50 | 0 | 0.00 | 4.0 |
+
+local steps: of a client in a round, on average.
 """
 
 
@@ -191,8 +196,8 @@ def test_the_best_rounds_of_all_seeds_are_told(tmp_path: Path) -> None:
     assert comparison_tables(found, "toy")[0].rows[0][4] == "35.00 ± 21.21 (1–2)"
 
 
-def test_one_mode_that_was_asked_for_is_compared(tmp_path: Path) -> None:
-    """Both by classifier: 36 − 35, six differences of 1 (p = 2/64), although gp_local is the main mode."""
+def test_each_mode_is_compared_with_itself(tmp_path: Path) -> None:
+    """By classifier 36 − 35, six differences of 1 (p = 2/64); by prototypes both have 90."""
     done = [
         write_run(
             tmp_path / row,
@@ -201,11 +206,11 @@ def test_one_mode_that_was_asked_for_is_compared(tmp_path: Path) -> None:
         )
         for i, row in enumerate(("one", "two"))
     ]
-    lines = {(line.method, line.mode): line for line in compare(done, "clf").lines}
+    lines = {(line.method, line.mode): line for line in compare(done).lines}
     assert lines["two", "clf"].gap == pytest.approx(1.0)
     assert lines["two", "clf"].p == pytest.approx(2 / 64)
-    assert math.isnan(lines["two", "gp_local"].gap)
-    rows = comparison_tables(compare(done, "clf"), "toy", "clf")[0]
+    assert lines["two", "gp_local"].gap == 0.0
+    rows = comparison_tables(compare(done), "toy", "clf")[0]
     assert rows.bold == {(1, 2), (1, 4)}
 
 

@@ -13,7 +13,8 @@ from fake_runs import planned, write_run
 from protofed.config import resolve
 from protofed.core.errors import ConfigError, RunError
 from protofed.studies.cells import cells
-from protofed.studies.compare import compare, shown
+from protofed.studies.compare import compare
+from protofed.studies.comparison_table import shown
 from protofed.studies.recipe import load_recipe
 from protofed.studies.reproduce import Selection, plan_reproduction
 from protofed.studies.search import search
