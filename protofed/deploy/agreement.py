@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,10 @@ from ..core.task import Group, Task
 from ..models.base import Model
 from ..models.groups import assign
 from .own_files import by_name, check_member, fingerprints, found_at, load_common
+
+LONGEST = 1_000_000  # characters of a hello
+MOST_AXES, MOST_NUMBERS, MOST_DIM = 6, 10**8, 10**6  # of an input, and of an embedding
+MOST_CLASSES, MOST_SAMPLES, MOST_FILES, MOST_TEXT = 10**5, 10**12, 100, 1000
 
 
 @dataclass(frozen=True)
@@ -73,8 +78,18 @@ class Agreement:
             raise MessageError(f"the agreement is damaged ({error!r})") from error
 
 
+def parse_member(text: str) -> Member:
+    """What a client's hello says of it. It comes from another machine: its length is looked at first."""
+    if len(text) > LONGEST:
+        raise MessageError(f"hello: {len(text):,} characters; expected at most {LONGEST:,}")
+    try:
+        return read_member(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise MessageError(f"hello: damaged ({type(error).__name__})") from error
+
+
 def read_member(values: Any) -> Member:
-    """From JSON values; types are checked, because they come from another machine."""
+    """From JSON values; types and sizes are checked, because they come from another machine."""
     try:
         member = Member(
             name=str(values["name"]),
@@ -87,11 +102,31 @@ def read_member(values: Any) -> Member:
             dense=bool(values["dense"]),
             files={str(name): str(value) for name, value in values.get("files", {}).items()},
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise MessageError(f"hello: damaged ({error!r})") from error
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise MessageError(f"hello: damaged ({error!r})"[:300]) from error
     if min(member.train, member.test, member.dim) < 0 or not member.classes:
         raise MessageError(f"hello of {member.name}: {member.train} samples, {len(member.classes)} classes")
+    _check_bounds(member)
     return member
+
+
+def _check_bounds(member: Member) -> None:
+    """Nothing that the server would have to build may be larger than anybody needs."""
+    texts = [member.name, member.model, *member.classes, *member.files, *member.files.values()]
+    bounds = {
+        "axes of an input": (len(member.shape), MOST_AXES),
+        "numbers in an input": (math.prod(member.shape), MOST_NUMBERS),
+        "embedding size": (member.dim, MOST_DIM),
+        "classes": (len(member.classes), MOST_CLASSES),
+        "samples": (max(member.train, member.test), MOST_SAMPLES),
+        "files": (len(member.files), MOST_FILES),
+        "characters of a text": (max(map(len, texts)), MOST_TEXT),
+    }
+    for what, (value, most) in bounds.items():
+        if not 0 <= value <= most:
+            raise MessageError(f"hello: {what}: {value}; expected at most {most:,}"[:300])
+    if any(size < 1 for size in member.shape):
+        raise MessageError(f"hello: an input of shape {list(member.shape)}")
 
 
 def agree(experiment: str, config: Config, members: Sequence[Member], wanted: Sequence[str]) -> Agreement:

@@ -6,7 +6,6 @@ calls itself otherwise is refused. Without keys (insecure) the word of the clien
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable
@@ -14,8 +13,9 @@ from typing import Any
 
 from ..core.errors import EngineError, MessageError
 from ..flower.link import GridLink
+from ..flower.messages import reading
 from ..flower.packet import Packet
-from .agreement import Agreement, Member, read_member
+from .agreement import Agreement, Member, parse_member
 
 HELLO_SECONDS = 120.0
 log = logging.getLogger("protofed")
@@ -90,7 +90,8 @@ class Roster:
         try:
             if "error" in reply.meta:
                 raise MessageError(str(reply.meta["error"]))
-            member = read_member(json.loads(str(reply.meta.get("member", "null"))))
+            with reading("its hello"):
+                member = parse_member(str(reply.meta.get("member", "null")))
             self._check_name(node, member.name)
             client = self.clients.index(member.name)
             if self.agreement is not None and self.agreement.members[client] != member:

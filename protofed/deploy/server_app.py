@@ -79,6 +79,7 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
     config.transport.check_quorum(config.rounds.participants(len(agreement.members)))
     task, session = make_task(agreement, config), _session(out)
     data = Remote([member.train for member in agreement.members])
+    dense = any(member.dense for member in agreement.members)
     engine = Flower(
         task,
         data,
@@ -89,7 +90,8 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
         session,
         watch=status.event,
         sample=lambda client: _sample(agreement.members[client], task.dtype),
-        counts_samples=not any(member.dense for member in agreement.members),
+        counts_samples=not dense,
+        tested=None if dense else lambda client: agreement.members[client].test,
     )
     federation = Federation(task, data, engine, config.rounds, on_failure="drop")
     if directory.checkpoints.exist and (warning := experiments.restore(directory, federation)):

@@ -1,6 +1,7 @@
 """What the server asks of an upload before a method reads it: one place for all engines.
 
 declaration   type, kinds, shapes and finite values, as the leg's record declares them
+whole         no negative whole numbers; classes (`cls`) below C
 outside       what is asked besides where an upload comes from another machine (`Outside`)
 method        what a method asks itself (`Algorithm.check_upload`)
 
@@ -44,7 +45,16 @@ class Checks:
         at each."""
         if self.more is not None or self._method_asks:
             return False
-        return sound or block.sound(self.task.sizes)
+        return (sound or block.sound(self.task.sizes)) and self._whole_fine(block)
+
+    def _whole_fine(self, block: Block) -> bool:
+        """Whether no whole number is negative, and all classes exist."""
+        for name, rows in block.joined.fields.items():
+            if not rows.is_floating_point() and rows.numel():
+                low, top = rows.aminmax()
+                if low < 0 or (name == CLASS_FIELD and top >= self.task.C):
+                    return False
+        return True
 
     @property
     def _method_asks(self) -> bool:
@@ -58,6 +68,7 @@ class Checks:
             if type(reply.up) is not leg.up:
                 raise MessageError(f"{who}: expected {leg.up.__name__}, got {type(reply.up).__name__}")
             reply.up.check(self.task.sizes, who)
+            _check_whole(reply.up, self.task.C, who)
             if self.more is not None:
                 self.more(turn, reply, who)
             if self._method_asks:
@@ -103,8 +114,8 @@ class Outside:
     names     those of a reference upload, no others, none missing
     dtypes    as there
     shapes    weights named like tensors of the client's model have their shapes
-    counts    no negative whole numbers; classes (`cls`) below C; counts (`n`) sum to no more than the samples
-              with which the client joined; its number of samples is the one with which it joined
+    counts    counts (`n`) sum to no more than the samples with which the client joined; its number of
+              samples is the one with which it joined
     norms     no array longer than the limit
     """
 
@@ -123,7 +134,8 @@ class Outside:
             _check_names(arrays, reference, who)
             _check_dtypes(arrays, reference, who)
         _check_shapes(arrays, _shapes(turn.task, turn.group), who)
-        _check_whole(reply.up, turn.task.C, joined if self.counted else None, who)
+        if self.counted:
+            _check_counts(reply.up, joined, who)
         for name, tensor in arrays.items():
             _check_norm(tensor, self.max_norm, f"{who}: {name}")
 
@@ -160,20 +172,24 @@ def _check_shapes(arrays: Tree, shapes: Mapping[str, tuple[int, ...]], who: str)
             raise MessageError(f"{who}: {name} has shape {list(tensor.shape)}; the model's {list(wanted)}")
 
 
-def _check_whole(up: Record, classes: int, samples: int | None, who: str) -> None:
+def _check_whole(up: Record, classes: int, who: str) -> None:
     for spec in up.specs():
         value = getattr(up, spec.name)
         if spec.dims is None or spec.floating or not value.numel():
             continue
-        low, top = int(value.min()), int(value.max())
+        low, top = (int(bound) for bound in value.aminmax())
         if low < 0:
             raise MessageError(f"{who}: {spec.name} holds {low}; expected no negative numbers")
         if spec.name == CLASS_FIELD and top >= classes:
             raise MessageError(f"{who}: {spec.name} holds class {top}; expected 0 to {classes - 1}")
-        if spec.name == COUNT_FIELD and samples is not None and sum(value.flatten().tolist()) > samples:
-            raise MessageError(
-                f"{who}: {spec.name} counts {sum(value.flatten().tolist())} samples; it joined with {samples}"
-            )
+
+
+def _check_counts(up: Record, samples: int, who: str) -> None:
+    value = getattr(up, COUNT_FIELD, None)
+    if isinstance(value, Tensor) and not value.is_floating_point():
+        counted = sum(value.flatten().tolist())  # in Python: a sum of large numbers could overflow
+        if counted > samples:
+            raise MessageError(f"{who}: {COUNT_FIELD} counts {counted} samples; it joined with {samples}")
 
 
 def _check_norm(tensor: Tensor, limit: float, where: str) -> None:

@@ -26,7 +26,7 @@ from ..engines.base import Engine, Job
 from ..engines.checks import SAMPLES, Checks, Outside, Reference
 from ..engines.store import Store
 from ..engines.transport import Transport
-from .messages import read_reply, read_score, tag_of, write_job
+from .messages import read_reply, read_score, reading, tag_of, write_job
 from .packet import Exchanged, Link, Meta, Packet
 from .vault import Tag, Vault
 
@@ -52,9 +52,11 @@ class Flower(Engine):
         watch: Watch | None = None,
         sample: Callable[[int], LocalData] | None = None,
         counts_samples: bool = False,
+        tested: Callable[[int], int] | None = None,
     ):
         """`sample` gives two samples in the shape of a client's, where its own are not here; with
-        `counts_samples` a client's counts are held against the number of its samples."""
+        `counts_samples` a client's counts are held against the number of its samples; `tested` tells with how
+        many test samples each joined (None: not known, or labels are of pixels)."""
         super().__init__(task, data, store)
         self.link = link
         self.transport = transport
@@ -65,6 +67,7 @@ class Flower(Engine):
         self._reference = Reference(sample or self._own_samples)
         more = Outside(self._reference, transport.max_norm, data.size, counts_samples)
         self._own_checks, self.checks = Checks(task, more), None
+        self._tested = tested
         self._wire = {"up": 0, "down": 0}
         self._accepted: dict[int, Tag] = {}  # in a deployment: where each client stands
         self._held: dict[int, tuple[Tag, ClientState]] = {}  # states that lie in the clients' vaults
@@ -85,7 +88,12 @@ class Flower(Engine):
             reason = got.failures.get(client)
             try:
                 if reason is None:
-                    yield read_score(client, got.replies[client], self.task.C)
+                    most = None if self._tested is None else self._tested(client)
+                    with reading(f"test of client {client}"):
+                        score = read_score(
+                            client, got.replies[client], self.task.C, self.task.algorithm.modes, most
+                        )
+                    yield score
                     continue
             except MessageError as error:
                 reason = str(error)
@@ -148,7 +156,8 @@ class Flower(Engine):
             if reason is None:
                 self._wire["up"] += got.replies[client].wire_bytes
                 try:
-                    accepted[client] = self._read(job, got.replies[client])
+                    with reading(f"client {client}: the reply"):
+                        accepted[client] = self._read(job, got.replies[client])
                 except MessageError as error:
                     reason = str(error)
             if reason is None:

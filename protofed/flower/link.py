@@ -11,6 +11,7 @@ from flwr.serverapp import Grid
 
 from ..core.errors import MessageError
 from .codec import arrays_of, decode, encode, size
+from .messages import reading
 from .packet import Exchanged, Packet
 
 POLL_SECONDS = 0.1
@@ -34,7 +35,8 @@ class GridLink:
         replies: dict[int, Packet] = {}
         for client, message in self._pull(asked, timeout):
             try:
-                replies[client] = _read(message)
+                with reading("the message"):
+                    replies[client] = _read(message)
             except MessageError as error:
                 failures[client] = f"client {client}: {error}"
         return Exchanged(dict(sorted(replies.items())), failures, wire)

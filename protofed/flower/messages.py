@@ -8,11 +8,14 @@ score   n, loss, correct by mode, signs; confusion matrices of dense labels as t
 from __future__ import annotations
 
 import json
+import logging
 import math
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from ..core.algorithm import find_leg
 from ..core.answer import Reply, Score, Signs, Work
-from ..core.errors import MessageError
+from ..core.errors import MessageError, ProtofedError
 from ..core.record import Tree
 from ..core.task import ClientTurn, Task
 from ..engines.base import Job
@@ -20,6 +23,22 @@ from .packet import Meta, Packet
 from .vault import Tag
 
 TRAIN, EVALUATE = "train", "evaluate"
+MOST_STEPS = 10**12  # and samples: a count beyond is no count
+LONGEST = 100_000  # characters of text in a test result
+log = logging.getLogger("protofed")
+
+
+@contextmanager
+def reading(whose: str) -> Iterator[None]:
+    """Whatever goes wrong while a client's message is read is refused as that client's fault: it never ends
+    the run. The log tells all of it."""
+    try:
+        yield
+    except ProtofedError:
+        raise
+    except Exception as error:
+        log.exception("%s cannot be read", whose)
+        raise MessageError(f"{whose} cannot be read ({type(error).__name__})") from error
 
 
 def tag_of(job: Job) -> Tag:
@@ -78,9 +97,10 @@ def read_reply(job: Job, packet: Packet) -> Reply:
     try:
         n, steps, samples = (int(meta[key]) for key in ("n", "steps", "samples"))
         loss = float(meta["loss"])
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise MessageError(f"client {client}: the reply is damaged ({error!r})") from error
-    if min(steps, samples) < 0 or (steps and not math.isfinite(loss)):
+    counted = all(0 <= count <= MOST_STEPS for count in (steps, samples))
+    if not counted or (steps and not math.isfinite(loss)):
         raise MessageError(f"client {client}: {steps} steps, {samples} samples, loss {loss}")
     try:
         up = job.leg.up.of({name: tensor.to(task.device) for name, tensor in packet.arrays.items()})
@@ -96,16 +116,25 @@ def write_score(score: Score) -> tuple[Meta, Tree]:
     return meta, score.confusion
 
 
-def read_score(client: int, packet: Packet, classes: int) -> Score:
-    """The test result of a client; MessageError if it cannot be one."""
+def read_score(client: int, packet: Packet, classes: int, modes: Collection[str], most: int | None) -> Score:
+    """The test result of a client; MessageError if it cannot be one. `modes`: those that the method predicts
+    by; `most`: test samples with which the client joined, if labels are not of pixels."""
+    if len(str(packet.meta.get("correct"))) + len(str(packet.meta.get("signs"))) > LONGEST:
+        raise MessageError(f"test of client {client}: more than {LONGEST:,} characters")
     try:
         n, loss = int(packet.meta["n"]), float(packet.meta["loss"])
         correct = {str(mode): int(count) for mode, count in json.loads(str(packet.meta["correct"])).items()}
         guesses, majority, own, few, spread = json.loads(str(packet.meta["signs"]))
         guesses = {str(mode): int(count) for mode, count in guesses.items()}
         signs = Signs(guesses, int(majority), int(own), int(few), float(spread))
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise MessageError(f"test of client {client}: the reply is damaged ({error!r})") from error
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise MessageError(f"test of client {client}: the reply is damaged ({error!r})"[:300]) from error
+    whole = correct.keys() == set(modes) or (most is None and {"clf"} <= correct.keys() <= set(modes))
+    if n and not whole:  # with dense labels a method may predict by fewer modes
+        told = f"{sorted(correct)}; expected {sorted(modes)}"
+        raise MessageError(f"test of client {client}: modes {told}"[:300])
+    if most is not None and n > most:
+        raise MessageError(f"test of client {client}: {n} samples; it joined with {most}")
     if n < 0 or not all(0 <= count <= n for count in correct.values()):
         raise MessageError(f"test of client {client}: {correct} correct of {n}")
     sound = guesses.keys() == correct.keys() and 0 <= signs.few <= signs.own <= classes

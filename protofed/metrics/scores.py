@@ -21,7 +21,7 @@ def summarise(scores: Sequence[Score]) -> dict[str, Any]:
     result: dict[str, Any] = {"acc": {}, "tested_clients": len(tested)}
     if not tested:
         return result
-    for mode in tested[0].correct:
+    for mode in (mode for mode in tested[0].correct if all(mode in score.correct for score in tested)):
         values = torch.tensor([100.0 * s.correct[mode] / s.n for s in tested], dtype=torch.float64)
         spread = fairness(values)
         result["acc"][mode] = {

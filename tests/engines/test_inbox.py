@@ -59,6 +59,9 @@ BAD = {
     "has shape": Protos(torch.ones(2, D + 1), torch.arange(2), COUNT, {}),
     "must hold floats": Protos(torch.ones(2, D).long(), torch.arange(2), COUNT, {}),
     "cls has shape": Protos(torch.ones(2, D), torch.arange(3), COUNT, {}),
+    "cls holds class 4; expected 0 to 3": Protos(torch.ones(2, D), torch.tensor([1, 4]), COUNT, {}),
+    "cls holds -1; expected no negative": Protos(torch.ones(2, D), torch.tensor([-1, 1]), COUNT, {}),
+    "n holds -5; expected no negative": Protos(torch.ones(2, D), torch.arange(2), COUNT * -5, {}),
     "expected Protos": Nothing(),
 }
 
