@@ -1,1 +1,1 @@
-"""Pages of the documentation site that are made from the code. `hook.py` hands them to MkDocs."""
+"""What the documentation site takes from the code; `hook.py` hands it to MkDocs. *.md here are templates."""

@@ -1,37 +1,56 @@
-"""All generated pages by their place in the site."""
+"""What is made from the code: parts of pages, called there by `<!-- made: NAME -->`, and a page a method."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 from protofed import experiment as _registers_everything  # noqa: F401
 from protofed.core.algorithm import methods
+from protofed.data import partitions, sources
+from protofed.models.base import families
 
-from .commands import commands_page
-from .example_round import play
-from .methods import method_page
-from .overview import overview_page
-from .recipes import recipes_page
-from .registries import data_page, models_page, partitions_page
-from .results import results_page
+from .commands import commands, settings
+from .examples import Seen, play
+from .methods import method_page, overview
+from .recipes import recipes
+from .registries import entries, groups
 
-DOCS = Path(__file__).parents[1]
+_RESULTS = Path(__file__).parents[1] / "results"
 
 
 @cache
-def generated_pages() -> dict[str, str]:
-    """Place to Markdown. Made once: `mkdocs serve` builds often."""
-    seen = {name: play(name) for name in methods}
-    pages = {
-        "methods/index.md": overview_page(seen),
-        "reference/commands.md": commands_page(),
-        "reference/data.md": data_page(),
-        "reference/partitions.md": partitions_page(),
-        "reference/models.md": models_page(),
-        "reference/recipes.md": recipes_page(),
-    }
-    pages |= {f"methods/{name}.md": method_page(name, one) for name, one in seen.items()}
-    if not any((DOCS / "results" / name).exists() for name in ("index.md", "README.md")):
-        pages["results/index.md"] = results_page(DOCS / "results")
-    return pages
+def examples() -> dict[str, Seen]:
+    """Made once: `mkdocs serve` builds often."""
+    return {name: play(name) for name in methods}
+
+
+def results() -> str:
+    """A list of whatever lies in docs/results."""
+    titles = {path.name: path.read_text().partition("\n")[0] for path in sorted(_RESULTS.glob("*.md"))}
+    return "\n".join(f"- [{t.removeprefix('# ')}]({n})" for n, t in titles.items() if n != "index.md")
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "commands": commands,
+    "settings": settings,
+    "data": lambda: entries(sources),
+    "partitions": lambda: entries(partitions),
+    "models": lambda: entries(families),
+    "groups": groups,
+    "recipes": recipes,
+    "methods": lambda: overview(examples()),
+    "results": results,
+}
+
+
+def filled(text: str) -> str:
+    """A page with the parts that it leaves to the code."""
+    return re.sub(r"<!-- made: (\w+) -->", lambda found: PARTS[found[1]](), text)
+
+
+def method_pages() -> dict[str, str]:
+    """Place in the site to Markdown."""
+    return {f"methods/{name}.md": method_page(name, seen) for name, seen in examples().items()}

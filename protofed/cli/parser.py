@@ -36,6 +36,23 @@ class Parser(argparse.ArgumentParser):
 
 def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     """The command named by `argv` and its parsed arguments; unknown options name their nearest match."""
+    parser, commands = build_parser(argv)
+    if not argv:
+        parser.print_help()
+        raise SystemExit(0)
+    name = argv[0]
+    if not name.startswith("-") and name not in commands:
+        raise UsageError(unknown("command", name, commands))
+    if name.startswith("-") and name not in parser._option_string_actions:
+        raise UsageError(f"expected a command first, got {name!r} (see `protofed --help`)")
+    parsed, rest = parser.parse_known_args(list(argv))
+    if rest:
+        raise UsageError(_unknown_argument(rest[0], commands[name]))
+    return parsed.function, parsed
+
+
+def build_parser(argv: Sequence[str]) -> tuple[Parser, dict[str, Parser]]:
+    """The whole parser, and those of the commands by name; `argv` tells whose options `run` has."""
     load_imports(_imported(argv))
     parser = Parser(
         prog="protofed",
@@ -48,18 +65,7 @@ def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name in COMMANDS:
         import_module(f".{name}", __package__).add(commands, argv)
-    if not argv:
-        parser.print_help()
-        raise SystemExit(0)
-    name = argv[0]
-    if not name.startswith("-") and name not in commands.choices:
-        raise UsageError(unknown("command", name, commands.choices))
-    if name.startswith("-") and name not in parser._option_string_actions:
-        raise UsageError(f"expected a command first, got {name!r} (see `protofed --help`)")
-    parsed, rest = parser.parse_known_args(list(argv))
-    if rest:
-        raise UsageError(_unknown_argument(rest[0], commands.choices[name]))
-    return parsed.function, parsed
+    return parser, commands.choices
 
 
 def _unknown_argument(given: str, parser: argparse.ArgumentParser) -> str:

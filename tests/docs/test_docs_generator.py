@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
-from generator.commands import commands_page
-from generator.example_round import command, play
+from generator.examples import EXAMPLE, command, play
 from generator.formulas import scripts, with_formulas, with_symbols
-from generator.lists import with_four_spaces
 from generator.markdown import module_text, prose, table
 from generator.messages import messages_section, parts_of, sends_prototypes, sent_parts
-from generator.methods import method_page, method_parts, read_parts
-from generator.overview import TRAINS_AT_SERVER, WIDTHS_OF_ONE_MODEL, overview_page
-from generator.recipes import recipes_page
-from generator.registries import data_page, models_page, partitions_page
-from generator.results import results_page
-from snippets import inline_commands
+from generator.methods import (
+    TRAINS_AT_SERVER,
+    WIDTHS_OF_ONE_MODEL,
+    method_page,
+    method_parts,
+    overview,
+    read_parts,
+)
+from generator.pages import PARTS, filled
+from snippets import DOCS, inline_commands
 from test_docs_snippets import check_command
 
 from protofed import experiment as _registers_everything  # noqa: F401
@@ -51,7 +52,7 @@ def test_fedproto_page() -> None:
 
 def test_overview_of_two_methods() -> None:
     """FedAvg sends the model and nothing else; LG-FedAvg the head: 50·10 + 10 = 510 parameters."""
-    page = overview_page({name: play(name) for name in ("fedavg", "lg_fedavg")})
+    page = overview({name: play(name) for name in ("fedavg", "lg_fedavg")})
     assert re.search(r"\[FedAvg\]\(fedavg.md\) \| – \| model \| – \| – \| – \|", page)
     assert "| [LG-FedAvg](lg_fedavg.md) | – | head | in the base | – | – | 510 | 510 |" in page
 
@@ -69,23 +70,37 @@ def test_example_commands_are_right(name: str) -> None:
     check_command(command(name).split()[1:], name)
 
 
-def test_other_pages_name_everything() -> None:
-    commands = commands_page()
-    assert "| `--lr NUMBER` | learning rate (default: 0.01) |" in commands
-    assert "### deploy init" in commands
-    assert "## digits" in data_page()
-    assert "## dirichlet" in partitions_page()
-    assert "`htfe8`" in models_page()
-    assert "Published numbers: Tan et al." in recipes_page()
-    for page in (commands, data_page(), partitions_page(), models_page(), recipes_page()):
-        for words in inline_commands(page):
-            check_command(words, "a generated page")
+@pytest.mark.parametrize(
+    ("page", "known"),
+    [
+        ("commands", "  --optuna TRIALS       search instead of a full grid"),
+        ("commands", "### deploy init"),
+        ("commands", "| `lr` | `0.01` | learning rate |"),
+        ("data", "## digits"),
+        ("partitions", "## dirichlet"),
+        ("models", "`htfe8`"),
+        ("recipes", "- Published numbers: Tan et al."),
+    ],
+)
+def test_page_is_filled(page: str, known: str) -> None:
+    text = filled((DOCS / f"reference/{page}.md").read_text())
+    assert known in text
+    assert "<!-- made" not in text
+    for words in inline_commands(text):
+        check_command(words, "a generated page")
 
 
-def test_results_are_listed(tmp_path: Path) -> None:
-    (tmp_path / "b.md").write_text("# Second\n")
-    (tmp_path / "a.md").write_text("text\n\n# First one\n")
-    assert results_page(tmp_path).endswith("- [First one](a.md)\n- [Second](b.md)\n")
+def test_every_part_is_called_by_one_page() -> None:
+    texts = [path.read_text() for path in DOCS.rglob("*.md")]
+    called = [name for text in texts for name in re.findall(r"<!-- made: (\w+) -->", text)]
+    assert sorted(called) == sorted(PARTS)
+    assert EXAMPLE in (DOCS / "methods/index.md").read_text()
+
+
+def test_results_are_listed() -> None:
+    found = PARTS["results"]()
+    assert "](fedproto-official-mnist.md)" in found
+    assert "index.md" not in found
 
 
 def test_parts_of_a_docstring() -> None:
@@ -106,14 +121,8 @@ def test_formulas() -> None:
     assert scripts("a < b") == "a &lt; b"
 
 
-def test_lists_keep_what_belongs_to_them() -> None:
-    """Three spaces become four within a numbered list, code in it moves along, and all else stays."""
-    text = "1. a\n\n   ```sh\n     b\n   ```\n2. c\n\nend\n   d"
-    assert with_four_spaces(text) == "1. a\n\n    ```sh\n      b\n    ```\n\n2. c\n\nend\n   d"
-
-
 def test_markdown() -> None:
     assert prose("Two:\n- a\n- b") == "Two:\n\n- a\n- b"
     assert table(["a"], [["x|y `p|q`"]]) == "| a |\n| --- |\n| x\\|y `p|q` |\n"
-    assert parts_of(["model.base.w", "model.head.w", "aux.base.w"]) == ["model", "aux"]
+    assert parts_of(["model.base.w", "model.head.w", "aux.base.w"]) == ["aux", "model"]
     assert module_text(methods["fedavg"]).startswith("FedAvg: ")
