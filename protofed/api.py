@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-import copy
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
 from . import experiment
 from .config import Config, read_recipe, resolve
 from .core.answer import ClientState
 from .core.client import assemble, kept_names
 from .core.data import LocalData
-from .core.errors import ConfigError, DataError
+from .core.errors import ConfigError, DataError, ProtofedError
+from .core.needs import check_batches, check_epochs
 from .core.record import Record
-from .core.task import ClientTurn, Group
+from .core.task import ClientTurn
+from .core.user_files import caller_line, reason
+from .data.features import odd_features
 from .data.federated import OwnData
 from .data.own import Samples, read_samples, without_samples
-from .models.probe import try_forward
+from .models.own import check_modules, class_names, copy_module, group_modules, input_shapes, two_of
 from .runs.about import AboutRun
 from .runs.directory import RunDir
 from .runs.kept_files import settings_with_kept
 from .runs.outcome import Outcome
+
+log = logging.getLogger("protofed")
 
 
 @dataclass
 class Client:
     """A client that you bring: a module whose forward gives (embedding, logits), and its samples.
 
-    `train` and `test` are (x, y) tensors, or anything that yields such pairs, like a DataLoader.
+    `train` and `test` are (x, y) tensors, a Dataset (or Subset) of samples, or anything that yields batches
+    of them, like a DataLoader. They are read once, before training: what a loader shuffles, augments or drops
+    it does this one time, and protofed draws batches of its own (settings batch_size and drop_last).
     """
 
     model: nn.Module
@@ -42,12 +49,20 @@ class Client:
 
 @dataclass
 class Result:
-    """What a run gave. `metrics` has one record a round."""
+    """What a run gave. `metrics` has one record a round; `models` the trained modules of `federate`, one for
+    each client, in their order. `engine_reason` says why `auto` chose its engine."""
 
     metrics: list[dict[str, Any]]
     config: Config
     state: Record
     path: Path | None = None
+    models: list[nn.Module] = field(default_factory=list)
+    engine_reason: str = ""
+
+    @property
+    def engine(self) -> str:
+        """The engine that ran the clients."""
+        return self.config.system.engine
 
     def accuracy(self, mode: str | None = None) -> float:
         """Mean test accuracy over clients in the last round, in percent, under a prediction mode.
@@ -82,11 +97,12 @@ def run(
         layers.append(
             settings_with_kept(read_recipe(path), path.parent) if is_file else {"method": str(method)}
         )
-    config = resolve(*layers, {**settings, "options": dict(options or {})})
+    config = resolve(*layers, {**settings, "options": options or {}})
     built = experiment.build(config)
     directory = RunDir.create(Path(out), built.config.to_dict(), force) if out else None
-    records = experiment.carry_out(built, directory)
-    return Result(records, built.config, built.federation.state, directory.path if directory else None)
+    records = _carry_out(built, directory)
+    where = directory.path if directory else None
+    return Result(records, built.config, built.federation.state, where, engine_reason=built.engine_reason)
 
 
 def federate(
@@ -94,14 +110,89 @@ def federate(
     method: str = "fedproto",
     *,
     classes: int | Sequence[str] | None = None,
+    inplace: bool = False,
     options: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Result:
-    """Train your own modules on your own data. The modules hold their final weights afterwards."""
-    _check_call(clients, settings)
-    config = resolve(
-        {"method": method}, {**settings, "options": dict(options or {}), "clients": len(clients)}
-    )
+    """Train modules of your own, from the weights that they have, on your own data.
+
+    Your modules stay as they are: the trained ones are copies, in `result.models`. With `inplace=True` the
+    weights are written into your modules too, and these are `result.models`.
+    """
+    clients = _check_call(clients, settings)
+    config = resolve({"method": method}, {**settings, "options": options or {}, "clients": len(clients)})
+    algorithm = config.make_method()
+    check_epochs(algorithm, config.train.epochs)
+    train, test = _samples(clients, config)
+    given = [c.model for c in clients]
+    check_modules(given)
+    models = given if inplace else [copy_module(model, i) for i, model in enumerate(given)]
+    groups, index = group_modules(models, [two_of(data.x) for data in train])
+    shapes = input_shapes(train, test, index, groups)
+    names = class_names(classes, train, test, models[0])
+    firsts = [two_of(train[int(np.argmax(index == g))].x) for g in range(len(groups))]
+    dense = train[0].y.ndim > 1
+    task = experiment.make_task(config, algorithm, groups, index, shapes, names, dense=dense, inputs=firsts)
+    data = OwnData(train, test)
+    for warning in [*odd_features([part.x for part in train], "federate"), *check_batches(task, data)]:
+        log.warning(warning)
+    config, why = experiment.settle_engine(config, task, data)
+    federation = experiment.make_federation(config, task, data)
+    built = experiment.Experiment(config, task, data, federation, engine_reason=why)
+    _hand_out(built, models)
+    records = _carry_out(built, None)
+    _collect(built, models)
+    return Result(records, config, federation.state, models=models, engine_reason=why)
+
+
+def _carry_out(built: experiment.Experiment, directory: RunDir | None) -> list[dict[str, Any]]:
+    """All rounds. An error in code of the caller's, say a model's forward, is one that names their line."""
+    try:
+        return experiment.carry_out(built, directory)
+    except ProtofedError:
+        raise
+    except Exception as error:
+        line = caller_line(error)
+        if line is None:
+            raise
+        raise ConfigError(f"{line}: {reason(error)}") from error
+
+
+def _hand_out(built: experiment.Experiment, models: Sequence[nn.Module]) -> None:
+    """The modules' weights as the clients' first state."""
+    task, dtype = built.task, built.task.dtype
+    for i, model in enumerate(models):
+        first = {f"model.{n}": t.detach().clone() for n, t in model.state_dict().items()}
+        keep = set(kept_names(task, task.group_of(i)))
+        kept = {n: t.to(dtype) if t.is_floating_point() else t for n, t in first.items() if n in keep}
+        built.federation.engine.store.put(i, ClientState(kept))
+
+
+def _collect(built: experiment.Experiment, models: Sequence[nn.Module]) -> None:
+    """The final weights, into the modules."""
+    task, federation = built.task, built.federation
+    for i, model in enumerate(models):
+        turn = ClientTurn(task, federation.round, "eval", client=i)
+        down = task.algorithm.broadcast(federation.state, turn)
+        tensors = assemble(task, turn, federation.engine.store.get(i), down)
+        model.load_state_dict({n[len("model.") :]: t for n, t in tensors.items() if n.startswith("model.")})
+
+
+def _check_call(clients: Sequence[Client], settings: Mapping[str, Any]) -> list[Client]:
+    if isinstance(clients, Client) or not all(isinstance(client, Client) for client in clients):
+        raise ConfigError("federate: expected a list of protofed.Client")
+    if not clients:
+        raise ConfigError("federate: no clients were given")
+    for name in ("data", "partition", "models", "clients", "public"):
+        if name in settings:
+            raise ConfigError(
+                f"federate: {name} does not apply: the clients bring models and data themselves"
+            )
+    return list(clients)
+
+
+def _samples(clients: Sequence[Client], config: Config) -> tuple[list[LocalData], list[LocalData]]:
+    """Training and test samples of all clients, with labels of one kind."""
     dtype, device = config.system.torch_dtype, config.system.torch_device
     train = [read_samples(c.train, f"client {i}: train", dtype, device) for i, c in enumerate(clients)]
     test = [
@@ -110,98 +201,11 @@ def federate(
         else without_samples(train[i])
         for i, c in enumerate(clients)
     ]
-    groups, index = _groups([c.model for c in clients])
-    shapes = _input_shapes(train, test, index, groups)
-    names = _class_names(classes, [*train, *test], clients[0].model, shapes[0])
-    algorithm = config.make_method()
-    task = experiment.make_task(config, algorithm, groups, index, shapes, names, dense=train[0].y.ndim > 1)
-    data = OwnData(train, test)
-    config = experiment.settle_engine(config, task, data)
-    federation = experiment.make_federation(config, task, data)
-    engine = federation.engine
-    for i, client in enumerate(clients):
-        first = {f"model.{n}": t.detach().clone() for n, t in client.model.state_dict().items()}
-        keep = set(kept_names(task, task.group_of(i)))
-        engine.store.put(
-            i,
-            ClientState(
-                {n: t.to(dtype) if t.is_floating_point() else t for n, t in first.items() if n in keep}
-            ),
-        )
-    records = experiment.carry_out(experiment.Experiment(config, task, data, federation), None)
-    for i, client in enumerate(clients):
-        turn = ClientTurn(task, federation.round, "eval", client=i)
-        tensors = assemble(task, turn, engine.store.get(i), algorithm.broadcast(federation.state, turn))
-        own = {n[len("model.") :]: t for n, t in tensors.items() if n.startswith("model.")}
-        client.model.load_state_dict(own)
-    return Result(records, config, federation.state)
-
-
-def _check_call(clients: Sequence[Client], settings: Mapping[str, Any]) -> None:
-    if not clients:
-        raise ConfigError("federate: no clients were given")
-    for name in ("data", "partition", "models", "clients", "public"):
-        if name in settings:
-            raise ConfigError(
-                f"federate: {name} does not apply: the clients bring models and data themselves"
-            )
-    owner: dict[int, int] = {}
-    for i, client in enumerate(clients):
-        if owner.setdefault(id(client.model), i) != i:
-            first = owner[id(client.model)]
-            raise ConfigError(
-                f"federate: clients {first} and {i} have the same module; give each its own (copy.deepcopy)"
-            )
-
-
-def _groups(models: Sequence[nn.Module]) -> tuple[list[Group], np.ndarray]:
-    """Modules of one class with tensors of equal names and shapes form a group."""
-    seen: dict[tuple[Any, ...], int] = {}
-    groups: list[Group] = []
-    index = np.zeros(len(models), dtype=np.int64)
-    for i, model in enumerate(models):
-        shape = tuple((n, tuple(t.shape)) for n, t in model.state_dict().items())
-        key = (type(model), str(model), shape)
-        if key not in seen:
-            seen[key] = len(groups)
-            groups.append(Group(f"{type(model).__name__}#{len(groups)}", lambda m=model: copy.deepcopy(m)))  # type: ignore[misc]
-        index[i] = seen[key]
-    return groups, index
-
-
-def _input_shapes(
-    train: Sequence[LocalData], test: Sequence[LocalData], index: np.ndarray, groups: Sequence[Group]
-) -> list[tuple[int, ...]]:
-    """Shape of one input per group; clients with equal models must have equal inputs."""
-    firsts = [int(np.argmax(index == g)) for g in range(len(groups))]
-    shapes = [tuple(train[first].x.shape[1:]) for first in firsts]
-    for i, group in enumerate(index):
-        for part, data in (("train", train[i]), ("test", test[i])):
-            got = tuple(data.x.shape[1:])
-            if got != shapes[group]:
+    for i, (own, tested) in enumerate(zip(train, test)):
+        for part, found in (("train", own), ("test", tested)):
+            if found.y.ndim != train[0].y.ndim:
                 raise DataError(
-                    f"client {i}: {part}: inputs of shape {list(got)}, but client {firsts[group]}, which has "
-                    f"the same model, trains on {list(shapes[group])}"
+                    f"client {i}: {part}: labels of shape {list(found.y.shape)}, but client 0 trains on "
+                    f"{list(train[0].y.shape)}; all need classes, or all need masks"
                 )
-    return shapes
-
-
-def _class_names(
-    classes: int | Sequence[str] | None, parts: Sequence[LocalData], model: nn.Module, shape: tuple[int, ...]
-) -> tuple[str, ...]:
-    """Names as given; else as many as the model has logits, or at least as many as there are labels."""
-    highest = max(int(p.y.max()) for p in parts if len(p))
-    if classes is None:
-        classes = max(highest + 1, _logits(model, shape))
-    names = tuple(str(c) for c in range(classes)) if isinstance(classes, int) else tuple(classes)
-    if highest >= len(names):
-        raise DataError(
-            f"federate: label {highest} found, but there are {len(names)} classes (0 to {len(names) - 1})"
-        )
-    return names
-
-
-def _logits(model: nn.Module, shape: tuple[int, ...]) -> int:
-    out = try_forward(model, shape, type(model).__name__)
-    pair = isinstance(out, tuple | list) and len(out) == 2 and isinstance(out[1], Tensor)
-    return int(out[1].shape[1]) if pair and out[1].ndim > 1 else 0
+    return train, test

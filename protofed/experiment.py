@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from . import algorithms as _registers_all_methods  # noqa: F401
 from .config import Config, resolve
@@ -21,10 +21,11 @@ from .core.algorithm import Algorithm
 from .core.answer import Score
 from .core.data import ClientData, LocalData
 from .core.errors import ConfigError, EngineError
-from .core.needs import check_data, check_epochs, check_models, check_optimiser
+from .core.needs import check_batches, check_data, check_epochs, check_models, check_optimiser
 from .core.rng import numpy_generator
 from .core.task import Group, Task
 from .data import Dataset, Split, divide, load
+from .data.features import odd_features, sample_rows
 from .data.federated import SplitData
 from .data.loader import Loader
 from .data.merged import Merged
@@ -61,6 +62,7 @@ class Experiment:
     federation: Federation
     dataset: Dataset | None = None
     split: Split | None = None
+    engine_reason: str = ""  # why `auto` chose it; empty if it was asked for
 
     @cached_property
     def contents(self) -> dict[str, str]:
@@ -148,20 +150,24 @@ def build(config: Config) -> Experiment:
         dataset.dense,
     )
     data = SplitData(loader)
-    config = settle_engine(config, task, data)
-    return Experiment(config, task, data, make_federation(config, task, data), dataset, split)
+    for warning in [*odd_features([sample_rows(dataset)], dataset.name), *check_batches(task, data)]:
+        log.warning(warning)
+    config, why = settle_engine(config, task, data)
+    return Experiment(config, task, data, make_federation(config, task, data), dataset, split, why)
 
 
-def settle_engine(config: Config, task: Task, data: ClientData) -> Config:
-    """Put the chosen engine in place of "auto", so that a resumed run uses the same, with as many workers."""
-    system = config.system
+def settle_engine(config: Config, task: Task, data: ClientData) -> tuple[Config, str]:
+    """Put the chosen engine in place of "auto", so that a resumed run uses the same, with as many workers.
+    Returns the reason too."""
+    system, why = config.system, ""
     if system.engine == "auto":
         choice = choose.choose(task, data, config.rounds.participants(task.clients))
-        log.info("engine %s (%s)", choice.name, choice.reason)
+        why = choice.reason
+        log.info("engine %s (%s)", choice.name, why)
         system = replace(system, engine=choice.name)
     if system.engine == "workers+cohort" and system.workers is None:  # who is in a cohort depends on it
         system = replace(system, workers=own_cores())
-    return replace(config, system=system)
+    return replace(config, system=system), why
 
 
 def make_task(
@@ -173,13 +179,15 @@ def make_task(
     classes: tuple[str, ...],
     public: LocalData | None = None,
     dense: bool = False,
+    inputs: Sequence[Tensor] = (),
 ) -> Task:
-    """Build each architecture once, check it and the method's needs, and make the task."""
+    """Build each architecture once, check it and the method's needs, and make the task. `inputs`: two samples
+    for each group, on which its model is tried; else zeros."""
     shapes = [shape] * len(groups) if not shape or isinstance(shape[0], int) else list(shape)
     modules = [group.build() for group in groups]
     dims = tuple(
         check_model(module, one, len(classes), group.name)  # type: ignore[arg-type]
-        for module, one, group in zip(modules, shapes, groups)
+        for module, one, group in zip(modules, inputs or shapes, groups)
     )
     check_models(algorithm, groups, modules, dims)
     check_data(algorithm, public is not None, dense)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import logging
 import sys
 import time
 from collections.abc import Sequence
@@ -269,7 +268,6 @@ def _print(found: dict[str, Any]) -> None:
 
 
 def _need_flower() -> None:
-    logging.basicConfig(level=logging.WARNING)
     if importlib.util.find_spec("flwr") is None:
         raise EngineError("deployments need Flower: pip install 'protofed[flower]'")
 

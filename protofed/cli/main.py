@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 the run failed; 2 wrong usage or configuration; 130 interr
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from ..core.errors import ConfigError, DataError, ProtofedError
 from ..core.user_files import reason, user_line
 from . import stop
+from .output import WarningLines
 from .parser import UsageError, make_parser
 
 
@@ -24,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         stop.asked.clear()
         signal.signal(signal.SIGINT, stop.interrupt)
         signal.signal(signal.SIGTERM, stop.interrupt)
+    warnings = WarningLines()
+    logging.getLogger("protofed").addHandler(warnings)
     try:
         command, parsed = make_parser(args)
         return command(parsed)
@@ -45,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if line is None:
             raise
         return _complain(f"{line}: {reason(error)}", 1)
+    finally:
+        logging.getLogger("protofed").removeHandler(warnings)
 
 
 def _complain(error: Exception | str, code: int) -> int:

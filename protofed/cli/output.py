@@ -1,6 +1,9 @@
-"""Tables on the terminal."""
+"""Tables and warnings on the terminal."""
 
 from __future__ import annotations
+
+import logging
+import sys
 
 from rich.console import Console
 
@@ -11,3 +14,18 @@ def make_console() -> Console:
     if not console.is_terminal:
         console.width = 10_000
     return console
+
+
+class WarningLines(logging.Handler):
+    """Warnings of the library as lines on standard error, each once: a study meets the same in every run."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._said: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the line, unless it was written before."""
+        text = " ".join(record.getMessage().split())
+        if text not in self._said:
+            self._said.add(text)
+            sys.stderr.write(f"protofed: warning: {text}\n")

@@ -117,8 +117,11 @@ def _go_on(args: argparse.Namespace) -> int:
 
 
 def _carry_out(built: experiment.Experiment, directory: RunDir, args: argparse.Namespace) -> int:
-    for note in built.notes() if not (args.quiet or args.json) else ():
-        sys.stderr.write(f"data: {note}\n")
+    if not (args.quiet or args.json):
+        for note in built.notes():
+            sys.stderr.write(f"data: {note}\n")
+        if built.engine_reason:
+            sys.stderr.write(f"engine {built.config.system.engine} (auto: {built.engine_reason})\n")
     with (
         Beside(directory, args.watch),
         RoundProgress(built.config, directory.path, args.quiet or args.json) as progress,

@@ -1,4 +1,4 @@
-"""What a method asks of models, data and optimiser, checked before anything is trained."""
+"""What a method asks of models, data and optimiser, and whether clients can train at all: before they do."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from torch import nn
 
 from .algorithm import Algorithm
+from .data import ClientData
 from .errors import ConfigError
 from .optim import Opt
-from .task import Group
+from .task import Group, Task
+from .train import has_batchnorm
 
 
 def check_models(
@@ -72,6 +74,32 @@ def check_epochs(algorithm: Algorithm, epochs: int) -> None:
     phases = [phase for leg in algorithm.legs for phase in leg.phases]
     if epochs == 0 and all(phase.epochs is None for phase in phases):
         raise ConfigError(f"epochs: with 0, {algorithm.name} trains nothing; give at least 1")
+
+
+def check_batches(task: Task, data: ClientData) -> list[str]:
+    """BatchNorm cannot be computed on one sample: clients without a larger batch would never train. A warning
+    about some of them, an error about all."""
+    phases = [phase for leg in task.algorithm.legs for phase in leg.phases]
+    blocked = {
+        group
+        for group in range(len(task.groups))
+        if all(has_batchnorm(task.live(group), phase.eval) and phase.data == "local" for phase in phases)
+    }
+    if not phases or not blocked:
+        return []
+    single = all((phase.batch_size or task.batch_size) == 1 for phase in phases)
+    active, merged = range(task.clients - task.newcomers), task.algorithm.needs.merged
+    alone = {c for c in active if data.size(c) == 1 and not merged}
+    idle = [c for c in active if task.group_of(c) in blocked and (single or c in alone)]
+    cause = "batch_size is 1" if single else "there is one training sample"
+    if len(idle) == len(active):
+        raise ConfigError(
+            f"BatchNorm cannot be computed on one sample, and {cause}: no client would ever train; use "
+            "larger batches, more samples, or models without BatchNorm"
+        )
+    listed = ", ".join(map(str, idle[:5])) + (", …" if len(idle) > 5 else "")
+    named = f"{len(idle)} of {len(active)} clients ({listed})"
+    return [f"{named} never train: {cause}, on which BatchNorm cannot be computed"] if idle else []
 
 
 def _shapes(module: nn.Module, half: str) -> tuple[tuple[str, tuple[int, ...]], ...]:

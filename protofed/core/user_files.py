@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -132,6 +133,27 @@ def user_line(error: BaseException, path: Path | None = None) -> str | None:
             inside = "" if frame.name == "<module>" else f", in {frame.name}"
             return f"{Path(frame.filename).name}, line {frame.lineno}{inside}"
     return None
+
+
+def caller_line(error: BaseException) -> str | None:
+    """The last line that an error went through of a script or a notebook that called us, say in its own
+    `forward`: code that is neither protofed's nor Python's nor installed."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if _is_callers(frame.filename):
+            inside = "" if frame.name == "<module>" else f", in {frame.name}"
+            return f"{Path(frame.filename).name}, line {frame.lineno}{inside}"
+    return None
+
+
+def _is_callers(file: str) -> bool:
+    if file.startswith("<"):  # "<stdin>" and cells of notebooks, but not what torch or Python made up
+        return file.startswith(("<stdin>", "<string>", "<ipython"))
+    path = Path(file)
+    return not (
+        path.is_relative_to(Path(__file__).parents[1])
+        or path.is_relative_to(sysconfig.get_paths()["stdlib"])
+        or INSTALLED & set(path.parts)
+    )
 
 
 def reason(error: BaseException) -> str:

@@ -24,7 +24,9 @@ from torch import Tensor
 
 from ..core.answer import Answer, Block, ClientState, Reply, Score
 from ..core.data import ClientData
+from ..core.errors import ConfigError, ProtofedError
 from ..core.task import Task
+from ..core.user_files import caller_line, reason
 from .base import Job
 from .sequential import Sequential
 from .store import LIMIT_BYTES, Store
@@ -128,8 +130,15 @@ def work(
         except BrokenPipeError:
             return
         except Exception as error:
-            report = Raised(type(error).__name__, str(error), traceback.format_exc())
-            pipe.send_bytes(pack(report))
+            pipe.send_bytes(pack(_raised(error)))
+
+
+def _raised(error: Exception) -> Raised:
+    """An error in code of the user's own, say a model's forward, names their line."""
+    line = None if isinstance(error, ProtofedError) else caller_line(error)
+    if line is None:
+        return Raised(type(error).__name__, str(error), traceback.format_exc())
+    return Raised(ConfigError.__name__, f"{line}: {reason(error)}", traceback.format_exc())
 
 
 def carry_out(engine: Sequential, order: TrainOrder) -> Trained | Scores:

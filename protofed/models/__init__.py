@@ -5,7 +5,7 @@ groups.py            which client gets which family; named_groups.py: the papers
 conv.py, residual.py, trunk.py, split.py, weights.py    what families share
 probe.py             one pass through a built model, to check it; flops.py: what it costs
 describe.py          rows for listings
-user_module.py       a class in the user's file
+user_module.py       a class in the user's file; own.py: modules that a Python caller brings
 """
 
 from ..core.registry import import_all

@@ -1,33 +1,49 @@
-"""Checks of a built module before training: what forward returns, and how large it is."""
+"""Checks of a built module before training: what forward returns, and whether it can be trained."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..core.errors import ConfigError
+from ..core.user_files import caller_line, reason
+
+log = logging.getLogger("protofed")
+Inputs = tuple[int, ...] | Tensor  # the shape of one input, or two inputs
 
 
-def check_model(module: nn.Module, shape: tuple[int, ...], num_classes: int, who: str) -> int:
+def check_model(module: nn.Module, inputs: Inputs, num_classes: int, who: str) -> int:
     """The size D of the embedding, after one forward pass of two samples in eval mode.
 
     Embedding [B, D] with logits [B, C], or maps of both: [B, D, h, w] with [B, C, H, W].
     """
-    embedding, logits = _outputs(try_forward(module, shape, who), who)
+    embedding, logits = outputs(module, inputs, who)
     if embedding.dim() not in (2, 4) or len(embedding) != 2:
         raise ConfigError(
             f"model {who}: expected an embedding of shape [B, D] (or [B, D, h, w]), got "
             f"{list(embedding.shape)} for B=2"
         )
     if logits.dim() != embedding.dim() or tuple(logits.shape[:2]) != (2, num_classes):
+        if logits.dim() > 1 and embedding.shape[1] == num_classes != logits.shape[1]:
+            raise swapped(embedding, logits, who)
         wanted = [2, num_classes] if embedding.dim() == 2 else [2, num_classes, "H", "W"]
         raise ConfigError(
             f"model {who}: expected logits of shape {wanted} for B=2 and C={num_classes} beside the "
             f"embedding {list(embedding.shape)}, got {list(logits.shape)}"
         )
+    _check_gradients(module, embedding, logits, who)
     return embedding.shape[1]
+
+
+def swapped(first: Tensor, second: Tensor, who: str) -> ConfigError:
+    """The error for outputs that look like (logits, embedding)."""
+    return ConfigError(
+        f"model {who}: forward seems to return (logits, embedding): the first output has {first.shape[1]} "
+        f"columns, as many as there are classes, the second {second.shape[1]}; return (embedding, logits)"
+    )
 
 
 def count_parameters(module: nn.Module, prefix: str = "") -> int:
@@ -35,25 +51,9 @@ def count_parameters(module: nn.Module, prefix: str = "") -> int:
     return sum(p.numel() for name, p in module.named_parameters() if name.startswith(prefix))
 
 
-def try_forward(module: nn.Module, shape: tuple[int, ...], who: str) -> Any:
-    """One pass that leaves train mode and the random state as they were."""
-    modes = [(m, m.training) for m in module.modules()]
-    parameter = next(module.parameters(), torch.empty(0))
-    x = torch.zeros(2, *shape, dtype=parameter.dtype, device=parameter.device)
-    try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            return module.eval()(x)
-    except (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ConfigError(
-            f"model {who}: forward fails for an input of shape {list(x.shape)}: {reason}"
-        ) from error
-    finally:
-        for m, training in modes:
-            m.training = training
-
-
-def _outputs(out: Any, who: str) -> tuple[Tensor, Tensor]:
+def outputs(module: nn.Module, inputs: Inputs, who: str) -> tuple[Tensor, Tensor]:
+    """Embedding and logits of one pass; an error if forward returns anything else."""
+    out = try_forward(module, inputs, who)
     pair = isinstance(out, tuple | list) and len(out) == 2
     if pair and all(isinstance(part, Tensor) for part in out):
         return out[0], out[1]
@@ -61,3 +61,58 @@ def _outputs(out: Any, who: str) -> tuple[Tensor, Tensor]:
     if isinstance(out, tuple | list):
         got += f" of {len(out)} items ({', '.join(type(part).__name__ for part in out)})"
     raise ConfigError(f"model {who}: forward must return (embedding, logits), two tensors; got {got}")
+
+
+def try_forward(module: nn.Module, inputs: Inputs, who: str) -> Any:
+    """One pass in eval mode, with gradients, that leaves train mode and the random state as they were."""
+    modes = [(m, m.training) for m in module.modules()]
+    x = _example(module, inputs)
+    try:
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            return module.eval()(x)
+    except Exception as error:  # whatever the user's forward raises
+        line = caller_line(error)
+        whole = not x.is_floating_point()
+        raise ConfigError(
+            f"model {who}: forward fails for an input of shape {list(x.shape)}: {reason(error)}"
+            + (f" ({line})" if line else "")
+            + (
+                "; the inputs are whole numbers and stay so, for embeddings of tokens: else give x.float()"
+                if whole
+                else ""
+            )
+        ) from error
+    finally:
+        for m, training in modes:
+            m.training = training
+
+
+def _example(module: nn.Module, inputs: Inputs) -> Tensor:
+    """Two inputs, where the module's parameters are and in their precision."""
+    parameter = next(module.parameters(), torch.empty(0))
+    if not isinstance(inputs, Tensor):
+        return torch.zeros(2, *inputs, dtype=parameter.dtype, device=parameter.device)
+    return inputs.to(parameter.device, parameter.dtype if inputs.is_floating_point() else inputs.dtype)
+
+
+def _check_gradients(module: nn.Module, embedding: Tensor, logits: Tensor, who: str) -> None:
+    """Training reaches parameters through both outputs, where there is something to train."""
+    trainable = [p.requires_grad for p in module.parameters()]
+    if any(trainable) and not logits.requires_grad:
+        raise ConfigError(
+            f"model {who}: no gradient reaches any parameter: forward detaches its logits (detach, "
+            "torch.no_grad, .data, NumPy); return them as they are computed"
+        )
+    base = getattr(module, "base", None)
+    in_base = isinstance(base, nn.Module) and any(p.requires_grad for p in base.parameters())
+    if logits.requires_grad and not embedding.requires_grad and in_base:
+        raise ConfigError(
+            f"model {who}: no gradient reaches the base through the embedding: forward detaches it, and "
+            "terms on embeddings or prototypes would change nothing; return it as it is computed"
+        )
+    if not embedding.requires_grad and not isinstance(base, nn.Module) and trainable and all(trainable):
+        log.warning(
+            "model %s: no gradient reaches any parameter through the embedding: terms on embeddings or "
+            "prototypes change nothing in it",
+            who,
+        )
