@@ -90,7 +90,7 @@ def test_an_existing_run(call: Call) -> None:
     argv = ("run", "local", *SMALL, "--rounds", "1", "--out", "a", "--quiet")
     assert call(*argv).code == 0
     got = call(*argv)
-    assert_refused(got, "a already holds a run", "protofed resume a", "--out", "--force", code=1)
+    assert_refused(got, "a already holds a run", "protofed resume a", "another `out`", "with `force`", code=1)
 
 
 def test_a_damaged_run(call: Call) -> None:

@@ -89,7 +89,7 @@ class Registry(Generic[T]):
         """The class of FILE.py:CLASS. It goes by the name of the class."""
         where, options = f"{self.kind} {form}", split_form(form)[2]
         if options:
-            raise ConfigError(f"{where}: options cannot stand here; give them apart: --set {options}")
+            raise ConfigError(f"{where}: options cannot stand here; give them apart: {options}")
         found: type[T] = load_named(form, where, self._what, self._fits)
         self._check(found, where)
         if found.__name__ in self._classes and self._classes[found.__name__] is not found:

@@ -45,7 +45,7 @@ class RunDir:
         if (path / "config.json").exists() and not force:
             raise RunError(
                 f"{path} already holds a run: continue it with `protofed resume {path}`, "
-                "choose another place (out), or start over (force)"
+                "choose another `out`, or start over with `force`"
             )
         run = cls(path)
         if (path / "files" / "index.json").exists():  # copies of an earlier run: see kept_files.py

@@ -85,8 +85,15 @@ def test_errors_of_workers_keep_their_class(monkeypatch):
 
 def test_unknown_errors_show_the_worker_s_traceback(monkeypatch):
     experiment = Toy("fedproto").build(rounds=1, engine="workers", workers=2)
+    monkeypatch.setattr(experiment.data, "train", {}.__getitem__)
+    with pytest.raises(RuntimeError, match=r"a worker failed:[\s\S]*KeyError"):
+        experiment.federation.play()
+
+
+def test_errors_in_code_of_the_user_s_name_its_line(monkeypatch):
+    experiment = Toy("fedproto").build(rounds=1, engine="workers", workers=2)
     monkeypatch.setattr(experiment.data, "train", lambda client: 1 / 0)
-    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+    with pytest.raises(ConfigError, match=r"^test_workers.py, line \d+, in <lambda>: ZeroDivisionError"):
         experiment.federation.play()
 
 

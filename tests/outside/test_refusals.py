@@ -55,7 +55,7 @@ def test_unknown_option_and_bad_value(call: Call) -> None:
 def test_options_behind_the_class_are_for_comparisons(call: Call) -> None:
     for argv in (("run",), ("sweep", "--over", "lr=0.1")):
         got = call(*argv, "fedmedian.py:FedMedian:lam=2", *SMALL)
-        assert_refused(got, "options cannot stand here; give them apart: --set lam=2")
+        assert_refused(got, "options cannot stand here; give them apart: lam=2")
 
 
 def test_one_file_written_in_two_ways_is_one_run(call: Call) -> None:
