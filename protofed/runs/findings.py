@@ -109,7 +109,7 @@ class Aloud:
         for finding in read_findings(record):
             if finding.kind not in self._said and (ended or finding.kind not in AT_THE_END):
                 self._said.add(finding.kind)
-                log.warning("protofed: warning: %s, round %d: %s", self.method, round, finding.text)
+                log.warning("%s, round %d: %s", self.method, round, finding.text)
 
 
 def baseline_text(known: Baseline | None, modes: Sequence[str]) -> str:
