@@ -105,7 +105,7 @@ def test_a_recipe_sets_and_the_command_line_wins(call: Call) -> None:
 def test_flags_of_the_recipes_method_are_known(call: Call) -> None:
     Path("mine.toml").write_text(RECIPE.replace("fedproto", "fedavg").replace("lam = 0.5", ""))
     got = call("run", "mine.toml", "--weighting", "uniform", "--out", "a", "--quiet")
-    assert got == (0, "", "")
+    assert (got.code, got.out) == (0, "")
     assert RunDir.open(Path("a")).config["options"] == {"weighting": "uniform"}
 
 

@@ -104,7 +104,7 @@ def test_said_once_and_not_while_a_run_starts(caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.WARNING, "protofed"):
         for round in (5, 24, 25, 26, 100):
             aloud.say({"round": round, "findings": [finding]})
-    assert caplog.messages == ["protofed: warning: fedproto, round 25: it has not fallen"]
+    assert caplog.messages == ["fedproto, round 25: it has not fallen"]
 
 
 # runs
