@@ -21,6 +21,7 @@ from .core.errors import ConfigError, unknown
 from .core.optim import Opt
 from .core.options import build, option, options_of
 from .core.registry import import_file
+from .core.task import ORDERS
 from .core.written_files import with_files_beside
 from .engines.choose import NAMES as ENGINES
 from .engines.sampling import Rounds
@@ -34,7 +35,12 @@ class Train(Opt):
     epochs: int = option(1, "local epochs a round", low=0)
     batch_size: int = option(8, "local batch size", low=1)
     schedule: str = option("constant", "learning rate over the rounds", choices=("constant", "poly"))
-    drop_last: bool = option(False, "leave out an incomplete last batch")
+    drop_last: bool = option(False, "leave out an incomplete last batch, also in passes for prototypes")
+    shuffle: str = option(
+        "epoch",
+        "order of a client's samples: drawn anew every epoch; once and for all; none: as the data has them",
+        choices=ORDERS,
+    )
     init: str = option(
         "own", "first weights: each client's own, or one start per model", choices=("own", "common")
     )

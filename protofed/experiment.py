@@ -207,6 +207,7 @@ def make_task(
         epochs=train.epochs,
         batch_size=train.batch_size,
         drop_last=train.drop_last,
+        shuffle=train.shuffle,
         schedule=train.schedule,
         rounds=config.rounds.rounds,
         newcomers=config.rounds.newcomers,

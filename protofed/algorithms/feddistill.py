@@ -31,7 +31,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..core.algorithm import Algorithm, Leg, Preset, Ran, View, methods
+from ..core.algorithm import HTFLLIB_TRAIN, Algorithm, Leg, Preset, Ran, View, methods
 from ..core.answer import Replies, blocks, cat
 from ..core.data import Batch, LocalData
 from ..core.net import Net
@@ -79,7 +79,7 @@ class FedDistill(Algorithm):
         "fd": Preset({"leave_one_out": True}, note="the original teacher, without the client itself"),
         "tgp": Preset(
             {"stale": "drop"},
-            {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
+            HTFLLIB_TRAIN,
             "as the baseline of the FedTGP paper",
         ),
     }

@@ -31,7 +31,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from ..core.algorithm import Algorithm, Leg, Needs, Phase, Preset, Ran, View, methods
+from ..core.algorithm import HTFLLIB_TRAIN, Algorithm, Leg, Needs, Phase, Preset, Ran, View, methods
 from ..core.answer import Replies, Reply
 from ..core.data import Batch, LocalData
 from ..core.errors import MessageError
@@ -93,7 +93,7 @@ class FedGen(Algorithm):
         "paper": Preset(note="values of the FedTGP paper"),
         "tgp": Preset(
             {"untrained": True},
-            {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
+            HTFLLIB_TRAIN,
             "as the baseline of the FedTGP paper",
         ),
     }

@@ -32,7 +32,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from ..core.algorithm import Leg, Needs, Phase, Preset, Ran, View, methods
+from ..core.algorithm import HTFLLIB_TRAIN, Leg, Needs, Phase, Preset, Ran, View, methods
 from ..core.answer import Replies
 from ..core.data import Batch, LocalData
 from ..core.errors import MessageError
@@ -94,7 +94,7 @@ class FedKD(MutualLearning):
                 "kl_mean": "element",
                 "detach": False,
             },
-            {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
+            HTFLLIB_TRAIN,
             "the released code of the FedTGP paper's baseline",
         ),
     }

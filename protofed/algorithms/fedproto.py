@@ -29,7 +29,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..core.algorithm import Algorithm, Leg, Needs, Preset, Ran, View, methods
+from ..core.algorithm import HTFLLIB_TRAIN, Algorithm, Leg, Needs, Preset, Ran, View, methods
 from ..core.answer import Replies, Reply, blocks, cat
 from ..core.data import Batch, LocalData
 from ..core.net import Net
@@ -113,7 +113,7 @@ class FedProto(Algorithm):
                 "stale": "drop",
                 "lam": 10.0,
             },
-            {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
+            HTFLLIB_TRAIN,
             "as the baseline of the FedTGP paper; read its accuracy under gp_all",
         ),
     }

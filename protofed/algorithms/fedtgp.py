@@ -37,7 +37,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..core.algorithm import Algorithm, Leg, Needs, Preset, Ran, View, methods
+from ..core.algorithm import HTFLLIB_TRAIN, Algorithm, Leg, Needs, Preset, Ran, View, methods
 from ..core.answer import Replies, cat
 from ..core.data import Batch, LocalData
 from ..core.net import Net
@@ -96,7 +96,7 @@ class FedTGP(Algorithm):
         "paper": Preset({}, LOCAL, "as printed, with the margin of the prose"),
         "official": Preset(
             {"level": "sample", "distance": "mse", "lam": 10.0, "proto_pass": "pre"},
-            LOCAL,
+            HTFLLIB_TRAIN,
             "the authors' released code, including its upload of the previous model's prototypes",
         ),
     }

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ..core.algorithm import Leg, Phase, Preset, Ran, View, methods
+from ..core.algorithm import HTFLLIB_TRAIN, Leg, Phase, Preset, Ran, View, methods
 from ..core.answer import Replies
 from ..core.data import Batch, LocalData
 from ..core.net import Net
@@ -50,7 +50,7 @@ class Fml(MutualLearning):
         "paper": Preset(note="as printed"),
         "official": Preset(
             {"kl_mean": "element", "detach": False},
-            {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1},
+            HTFLLIB_TRAIN,
             "the released code of the FedTGP paper's baseline",
         ),
     }

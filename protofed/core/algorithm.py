@@ -81,6 +81,15 @@ class Preset:
     note: str = ""
 
 
+# Local training in the released code of FedTGP's comparison (HtFLlib), for the presets that follow it. Its
+# loaders drop the last incomplete batch, in passes for prototypes too, and keep the order in which samples
+# were shuffled when the data was divided; each client sets the same seed before it builds its model.
+HTFLLIB_TRAIN: Mapping[str, Any] = MappingProxyType(
+    {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1}
+    | {"drop_last": True, "shuffle": "once", "init": "common"}
+)
+
+
 class Ran(NamedTuple):
     """What happened between `prepare` and `upload`."""
 

@@ -7,12 +7,13 @@ training loop (train.py) for many clients at once in between.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 
 from .algorithm import Leg, Ran
 from .answer import ClientState, Reply, Score, Work
-from .data import LocalData
+from .data import LocalData, whole_batches
 from .errors import ConfigError, MessageError
 from .net import LiveNet, selects
 from .record import Record, Tree
@@ -63,9 +64,22 @@ def begin(turn: ClientTurn, leg: Leg, state: ClientState | None, data: LocalData
     net.install(tensors)
     set_modes(net, training=False)
     mem = state.mem if state else {}
+    data = _for_passes(turn, data)
     view = task.algorithm.prepare(net, data, down, mem, turn)
     before = task.algorithm.before(net, data, down, mem, turn)
     return Session(turn, leg, data, down, mem, tensors, view, before)
+
+
+def _for_passes(turn: ClientTurn, data: LocalData) -> LocalData:
+    """With `drop_last`, passes over the data see what an epoch would: no incomplete batch."""
+    n = len(data)
+    stop = whole_batches(n, turn.task.batch_size)
+    if not turn.task.drop_last or stop == n:
+        return data
+    order = turn.fixed_order(n)
+    if order is None:
+        order = torch.randperm(n, generator=turn.generator("pass"))
+    return replace(data, passed=order[:stop].sort().values)
 
 
 @torch.no_grad()

@@ -19,19 +19,22 @@ class LocalData:
     x: Tensor
     y: Tensor
     augment: Augment | None = field(default=None, repr=False)
+    passed: Tensor | None = field(default=None, repr=False)  # rows that passes see; None: all
     _counts: dict[int, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.x)
 
     def chunks(self, size: int | None = None) -> Iterator[tuple[Tensor, Tensor]]:
-        """All samples in order, in large pieces: for passes without training.
+        """All samples in order, in large pieces: for passes without training. With `drop_last` those of one
+        epoch's whole batches.
 
         512 at a time, or 32 with dense labels, whose feature maps and logits need more memory.
         """
         size = size or (512 if self.y.ndim == 1 else 32)
-        for start in range(0, len(self), size):
-            yield self.x[start : start + size], self.y[start : start + size]
+        x, y = (self.x, self.y) if self.passed is None else (self.x[self.passed], self.y[self.passed])
+        for start in range(0, len(x), size):
+            yield x[start : start + size], y[start : start + size]
 
     def counts(self, num_classes: int) -> Tensor:
         """Samples [C] of each class; of dense labels, pixels."""
@@ -73,15 +76,26 @@ class ClientData(Protocol):
         ...
 
 
-def batch_rows(
-    n: int, size: int, epochs: int, generator: torch.Generator, drop_last: bool = False
-) -> Iterator[tuple[Tensor, bool]]:
-    """Row numbers of each batch, shuffled per epoch, and whether it belongs to the last epoch.
+def whole_batches(n: int, size: int) -> int:
+    """Rows without those of an incomplete last batch, unless it is the only one."""
+    return n - n % size if n >= size else n
 
-    With `drop_last` an incomplete batch is left out, unless it is the only one.
+
+def batch_rows(
+    n: int,
+    size: int,
+    epochs: int,
+    generator: torch.Generator,
+    drop_last: bool = False,
+    fixed: Tensor | None = None,
+) -> Iterator[tuple[Tensor, bool]]:
+    """Row numbers of each batch, and whether it belongs to the last epoch.
+
+    Rows are shuffled per epoch, or in the `fixed` order. With `drop_last` an incomplete batch is left out,
+    unless it is the only one.
     """
+    stop = whole_batches(n, size) if drop_last else n
     for epoch in range(epochs):
-        order = torch.randperm(n, generator=generator)
-        stop = n - n % size if drop_last and n >= size else n
+        order = torch.randperm(n, generator=generator) if fixed is None else fixed
         for start in range(0, stop, size):
             yield order[start : min(start + size, stop)], epoch == epochs - 1

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .algorithm import Algorithm
 
 
+ORDERS = ("epoch", "once", "none")  # when the order of a client's samples is drawn
+
+
 @dataclass(frozen=True)
 class Group:
     """Clients of one architecture. `build` makes a freshly initialised module."""
@@ -59,6 +62,7 @@ class Task:
     epochs: int = 1
     batch_size: int = 8
     drop_last: bool = False
+    shuffle: str = "epoch"  # one of ORDERS
     schedule: str = "constant"  # or "poly": the learning rate falls to 0 over the rounds
     rounds: int = 1
     newcomers: int = 0  # the last so many clients never take part
@@ -224,6 +228,14 @@ class Turn:
     def generator(self, purpose: str) -> torch.Generator:
         """The generator of (seed, round, leg, client, purpose)."""
         return torch_generator(*self.key, purpose)
+
+    def fixed_order(self, n: int) -> Tensor | None:
+        """Row numbers of the client's samples in the order of all its epochs; None if each has its own."""
+        if self.task.shuffle == "epoch":
+            return None
+        if self.task.shuffle == "none":
+            return torch.arange(n)
+        return torch.randperm(n, generator=torch_generator(self.task.seed, "order", self.client))
 
     def public_batches(self, size: int) -> list[Tensor]:
         """Row numbers of the public data in batches, the same for all clients and legs of the round."""

@@ -225,8 +225,9 @@ def phase_batches(session: Session, phase: Phase, number: int, skip_single: bool
 
 
 def _local_rows(session: Session, size: int, epochs: int, number: int) -> Iterator[tuple[Tensor, bool]]:
-    order = session.turn.generator(f"batches {number}")
-    return batch_rows(len(session.data), size, epochs, order, session.turn.task.drop_last)
+    turn, n = session.turn, len(session.data)
+    draws = turn.generator(f"batches {number}")
+    return batch_rows(n, size, epochs, draws, turn.task.drop_last, turn.fixed_order(n))
 
 
 def _public_rows(turn: Turn, size: int, epochs: int) -> tuple[LocalData, Iterator[tuple[Tensor, bool]]]:
