@@ -24,6 +24,7 @@ class StatusFile:
         self._write()
 
     def begin(self, clients: list[str], rounds: int) -> None:
+        """All that are needed are there; training begins."""
         self.names = clients
         self.values["clients"] = {name: self.values["clients"].get(name, {}) for name in clients}
         self.values |= {"state": "running", "rounds": rounds}
@@ -50,10 +51,12 @@ class StatusFile:
         self._write()
 
     def round(self, record: dict[str, Any]) -> None:
+        """A round is over."""
         self.values["round"] = record["round"]
         self._write()
 
     def end(self, state: str) -> None:
+        """The run is over, in this state."""
         self.values["state"] = state
         self._write()
 

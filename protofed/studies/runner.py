@@ -44,7 +44,8 @@ class Done:
 class Watcher(Protocol):
     """Told what was found of each run on disk, and about each run and each round."""
 
-    def found(self, done: Done) -> None: ...
+    def found(self, done: Done) -> None:
+        """What was on disk of a run, before any is carried out."""
 
     def begin(self, number: int, total: int, planned: Planned) -> None:
         """Run `number` of `total` begins."""
