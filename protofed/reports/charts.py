@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -60,6 +60,22 @@ def by_group(report: Report) -> list[Grouped]:
     return [(run, {"group": i} if tagged else {}, look(i)) for i, run in enumerate(report["runs"])]
 
 
+def references(report: Report) -> list[Series]:
+    """What an accuracy is to be held against: majority class and chance, of each run if they differ."""
+    runs, series = report["runs"], []
+    majority = [run.get("majority") for run in runs]
+    chance = [run["results"].get("clf", run["results"].get(run["main"], {})).get("chance") for run in runs]
+    for name, values in (("majority class", majority), ("chance", chance)):
+        known = {None if value is None else round(value, 1) for value in values}
+        for i, (run, value) in enumerate(zip(runs, values)):
+            if value is None or (len(known) == 1 and i):
+                continue
+            group, whose = (i, f", {run['name']}") if len(known) > 1 else (None, "")
+            note = f"{name} {value:.1f}{whose}"
+            series.append(Series(f"{name}{whose}", level=value, note=note, colour="soft", group=group))
+    return series
+
+
 # accuracy
 
 
@@ -76,7 +92,7 @@ def accuracy(report: Report) -> list[Chart]:
 
 
 def _by_round(report: Report, stat: str, name: str, title: str, text: str) -> Chart:
-    series = [_curve(one, one.run["tests"]["round"], stat) for one in scored(report)]
+    series = [_curve(one, one.run["tests"]["round"], stat) for one in scored(report)] + references(report)
     return Chart("lines", name, title, ROUND, ACCURACY, series, text)
 
 
@@ -90,6 +106,7 @@ def _by_bytes(report: Report) -> Chart:
         elif tests["bytes"]:
             last, note = tests["acc"][one.mode]["mean"][-1], f"{one.label}: nothing sent"
             series.append(Series(one.label, level=last, note=note, **one.look, **one.tags))
+    series += references(report)
     sent, title = Axis("bytes sent", "bytes", log=True), "Accuracy against bytes sent"
     text = "Payload up and down of all clients until the test, four bytes a parameter; logarithmic."
     return Chart("lines", "accuracy-bytes", title, sent, ACCURACY, series, text)
@@ -125,7 +142,8 @@ def clients(report: Report) -> list[Chart]:
     choices = dict.fromkeys(("", *(choice for one in found for choice in one.tags["when"])))
     chosen = {choice: [one for one in found if choice in one.tags["when"]] for choice in choices}
     worst = [_worst(some, choice) for choice, some in chosen.items() if some]
-    return [_spread(found), *worst] if found else []
+    every = [_spread(found), *worst] if found else []
+    return [replace(chart, series=[*chart.series, *references(report)]) for chart in every]
 
 
 def _spread(found: Sequence[Scored]) -> Chart:

@@ -5,7 +5,7 @@ is imported only when asked for; where it cannot be had, the report says why and
 
     {"made": …, "version": …, "modes": {mode: one line}, "titles": {mode: title}, "runs": [run, …]}
     run: name, path, title, method, state, planned, config, modes, main, rounds, tests, clients, results,
-         notes; if the method tells clients' weights, average; with the inside also split, space,
+         majority, notes; if the method tells clients' weights, average; with the inside also split, space,
          margins, attention
 
 Accuracies are in percent. What was not measured is None.
@@ -80,7 +80,8 @@ def read_run(directory: RunDir) -> dict[str, Any]:
         "tests": _tests(run),
         "clients": _clients(run),
         "results": {mode: _result(run, mode) for mode in run.modes},
-        "notes": [],
+        "majority": run.majority,
+        "notes": [f"warning: {finding.text}" for finding in run.findings],
         **({"average": average} if average["round"] else {}),
     }
 
@@ -147,7 +148,8 @@ def _clients(run: Outcome) -> dict[str, Any]:
 
 def _result(run: Outcome, mode: str) -> dict[str, Any]:
     best, best_round = run.best(mode)
-    return {**{stat: run.last(mode, stat) for stat in STATS}, "best": best, "best_round": best_round}
+    reached = {stat: run.last(mode, stat) for stat in STATS}
+    return {**reached, "best": best, "best_round": best_round, "chance": run.chance(mode)}
 
 
 def _flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:

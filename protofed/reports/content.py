@@ -119,8 +119,8 @@ def _bar(report: Report) -> dict[str, Any]:
 
 def _results(report: Report) -> Card:
     columns = (
-        "run", "prediction", "last: mean ± std", "best (round)", "worst client", "worst tenth", "rounds",
-        "sent up", "sent down", "time",
+        "run", "prediction", "last: mean ± std", "best (round)", "worst client", "worst tenth",
+        "majority class", "chance", "rounds", "sent up", "sent down", "time",
     )  # fmt: skip
     rows, groups = [], []
     for i, run in enumerate(report["runs"]):
@@ -131,7 +131,8 @@ def _results(report: Report) -> Card:
     terms = {report["titles"][mode]: line for mode, line in report["modes"].items()}
     text = (
         "Test accuracy over the clients, in percent; std is the spread over clients. "
-        "★ marks the prediction that the method's paper reports."
+        "★ marks the prediction that the method's paper reports. Majority class: what always naming each "
+        "client's most frequent class reaches; chance: what drawing one of the classes to choose from does."
     )
     return Card("What the runs reached", text, (), [table], terms)
 
@@ -150,6 +151,8 @@ def _result(run: Run, mode: str | None, title: str | None) -> list[str]:
         f"{fixed(found['best'], 2)} ({found['best_round']})" if found.get("best_round") else "–",
         fixed(found.get("worst"), 1),
         fixed(found.get("worst10"), 1),
+        fixed(run.get("majority"), 1),
+        fixed(found.get("chance"), 1),
         *(costs if first else [""] * 4),
     ]
 

@@ -20,6 +20,7 @@ from ..metrics.formulas import rounds_to_converge
 from .about import AboutRun, read_about
 from .directory import RunDir
 from .findings import Finding, read_findings
+from .modes import AMONG_OWN, plain
 from .records import RoundRecord, Scores, in_order, number_in, scores_of
 
 SMOOTHED = 0.1  # share of the rounds over which "smoothed" averages
@@ -132,6 +133,17 @@ class Outcome:
         """What majority class and chance reach, in the last test; None in a run of an earlier version."""
         found = self._last_test.get("baseline")
         return Baseline(**found) if found else None
+
+    @property
+    def majority(self) -> float:
+        """What always naming each client's most frequent class reaches; NaN if not known."""
+        return self.baseline.majority if self.baseline else math.nan
+
+    def chance(self, mode: str) -> float:
+        """What drawing a class reaches, among those that the mode chooses from; NaN if not known."""
+        if self.baseline is None:
+            return math.nan
+        return self.baseline.chance_own if plain(mode) in AMONG_OWN else self.baseline.chance
 
     @property
     def findings(self) -> list[Finding]:

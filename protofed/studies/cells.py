@@ -16,8 +16,9 @@ from ..runs.modes import title
 from ..runs.outcome import Outcome
 from .compare import outcomes
 from .costs import COSTS
+from .footnotes import findings_of, levels_of
 from .likeness import Training, different, training_of
-from .measures import LOWER_IS_BETTER, client_spread, value_of
+from .measures import ACCURACIES, LOWER_IS_BETTER, client_spread, value_of
 from .plan import Planned
 from .recipe import Column, Order, Recipe
 from .reproduce import CellPlan
@@ -45,6 +46,9 @@ class Cell:
     rounds: int = 0
     seconds: float = 0.0
     complete: bool = True  # all seeds, all rounds
+    majority: float = math.nan  # what the majority class reaches, and chance
+    chance: float = math.nan
+    findings: str = ""  # what spoils our number
     ran: tuple[str, ...] = ()  # seeds and, where it is an average, settings that it is over
     mode: str = ""  # prediction
     training: Training = Training()
@@ -87,6 +91,9 @@ def _from_runs(recipe: Recipe, plan: CellPlan, done: Mapping[str, Done]) -> Cell
     values = [[_value(run, recipe, plan, beside[run.path]) for run in runs] for runs in by_seed]
     every = [run for runs in by_seed for run in runs]
     behind = _incomplete(plan, by_seed)
+    mode = _mode(plan, every[0])
+    percent = (plan.column.measure or recipe.about.measure) in ACCURACIES
+    majority, chance = levels_of(every, mode) if percent else (math.nan, math.nan)
     return replace(
         empty,
         ours=mean([mean(of_seed) for of_seed in values]),
@@ -96,8 +103,11 @@ def _from_runs(recipe: Recipe, plan: CellPlan, done: Mapping[str, Done]) -> Cell
         rounds=min(run.rounds for run in every),
         seconds=math.fsum(run.seconds for run in every),
         complete=not behind and len(by_seed) == len(plan.by_seed),
+        majority=majority,
+        chance=chance,
+        findings=findings_of(every, mode),
         ran=tuple(_ran(plan, {run.path for run in every}, done)),
-        mode=_mode(plan, every[0]),
+        mode=mode,
         training=training_of(every),
     )
 

@@ -23,6 +23,7 @@ from ..core.algorithm import methods
 from ..core.errors import ConfigError
 from ..core.options import parse_spec
 from ..runs.outcome import Outcome
+from .footnotes import findings_of, levels_of
 from .likeness import data_of, unequal
 from .plan import MethodChoice, Planned, check_no_options, common_training, read_method
 from .runner import FAILED, FINISHED, PAUSED, REFUSED, Done
@@ -56,6 +57,9 @@ class Line:
     gap: float = math.nan  # to the first method in the same mode, in points
     p: float = math.nan
     p_holm: float = math.nan
+    majority: float = math.nan  # what the majority class reaches, and chance
+    chance: float = math.nan
+    findings: str = ""  # what spoils these numbers
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,7 @@ def _line(row: str, mode: str, main: bool, runs: Sequence[Outcome]) -> Line:
     best = [run.best(mode) for run in runs]
     best_rounds = [round for _, round in best if round is not None]
     converged = [run.converged(mode) for run in runs]
+    majority, chance = levels_of(runs, mode)
     return Line(
         method=row,
         mode=mode,
@@ -174,6 +179,9 @@ def _line(row: str, mode: str, main: bool, runs: Sequence[Outcome]) -> Line:
         bytes=mean([run.bytes for run in runs]),
         seconds=mean([run.seconds for run in runs]),
         steps=mean([run.local_steps for run in runs]),
+        majority=majority,
+        chance=chance,
+        findings=findings_of(runs, mode),
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ..core.algorithm import methods
 from ..runs.modes import check_mode, title
 from .compare import Comparison, Line
+from .footnotes import finding_notes, level_note, marked
 from .tables import Table, number, with_spread
 
 ACCURACY = (
@@ -23,7 +24,12 @@ def comparison_tables(found: Comparison, heading: str, modes: str = "all") -> li
     lines = [line for line in found.lines if shown(line, modes)]
     firsts = {line.method: i for i, line in reversed(list(enumerate(lines)))}
     rows = [_accuracy(line, firsts[line.method] == i) for i, line in enumerate(lines)]
-    notes = [f"{row}: cannot be run here: {message}" for row, message in found.refused.items()]
+    notes = [
+        *level_note("majority class", ((line.majority, line.method) for line in lines)),
+        *level_note("chance", ((line.chance, title(line.mode)) for line in lines)),
+        *finding_notes((line.method, title(line.mode), line.findings) for line in lines),
+    ]
+    notes += [f"{row}: cannot be run here: {message}" for row, message in found.refused.items()]
     notes += [f"{run}: failed, not in the table: {message}" for run, message in found.failed.items()]
     notes += [f"{row}: not started" for row in found.waiting]
     behind = {line.method: line.seeds for line in lines if line.seeds < found.planned_seeds[line.method]}
@@ -71,7 +77,7 @@ def _accuracy(line: Line, first: bool) -> list[str]:
     return [
         line.method if first else "",
         title(line.mode),
-        with_spread(line.last, line.last_std_clients),
+        marked(with_spread(line.last, line.last_std_clients), line.findings),
         number(line.last_std_seeds),
         with_spread(line.best, line.best_std_seeds) + (f" ({line.best_rounds})" if line.best_rounds else ""),
         number(line.worst_client),

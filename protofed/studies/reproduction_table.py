@@ -10,6 +10,7 @@ from typing import Any
 
 from ..runs.modes import title
 from .cells import AGREES, BETTER, DIFFERS, NO_NUMBER, NOT_COMPARABLE, NOT_RUN, WORSE, Cell, Claim
+from .footnotes import finding_notes, level_note, marked
 from .likeness import Training, different
 from .recipe import Recipe
 from .tables import Table, number, with_spread
@@ -30,7 +31,9 @@ def compact(recipe: Recipe, cells: Sequence[Cell]) -> Table:
     if len(columns) > max(WIDEST, len(rows)):  # a figure: its points one below the other
         heads, body = rows, [[c, *(_short(by_name[row, c], recipe) for row in rows)] for c in columns]
     reasons = Counter(cell.why for cell in cells if cell.why and not math.isnan(cell.ours))
-    notes = [LEGEND, *(f"not comparable: {why}" for why in reasons), *_rows_trained(rows, cells)]
+    notes = [LEGEND, *_levels(cells), *(f"not comparable: {why}" for why in reasons)]
+    notes += _rows_trained(rows, cells)
+    notes += finding_notes((cell.row, cell.column, cell.findings) for cell in cells)
     notes += recipe.about.notes if recipe.about.costs else ()  # why a cell cannot be computed
     return Table(f"{recipe.id}: {recipe.about.title}", ["", *heads], body, notes=notes)
 
@@ -57,6 +60,13 @@ def _steps(cells: Sequence[Cell]) -> str:
     return ", ".join(["/".join(modes) or "not run", "–".join(ends) or "–"])
 
 
+def _levels(cells: Sequence[Cell]) -> list[str]:
+    return [
+        *level_note("majority class", ((cell.majority, cell.column) for cell in cells)),
+        *level_note("chance", ((cell.chance, cell.row) for cell in cells)),
+    ]
+
+
 def listing(recipe: Recipe, cells: Sequence[Cell]) -> Table:
     """One line per cell, with the reason where it does not compare."""
     digits = recipe.about.digits
@@ -64,7 +74,7 @@ def listing(recipe: Recipe, cells: Sequence[Cell]) -> Table:
         [
             cell.row,
             cell.column,
-            with_spread(cell.ours, cell.spread, digits),
+            marked(with_spread(cell.ours, cell.spread, digits), cell.findings),
             with_spread(cell.paper, cell.paper_spread, digits),
             number(cell.difference, digits, sign=True),
             str(cell.seeds or "–"),
@@ -129,7 +139,8 @@ def _short(cell: Cell, recipe: Recipe) -> str:
     printed = f"({number(cell.paper, digits)})"
     if math.isnan(cell.ours):
         return printed
+    ours = marked(number(cell.ours, digits), cell.findings)
     if math.isnan(cell.paper):
-        return number(cell.ours, digits)
+        return ours
     gap = number(cell.difference, digits, sign=True)
-    return f"{number(cell.ours, digits)} {printed} {gap} {MARKS[cell.verdict]}"
+    return f"{ours} {printed} {gap} {MARKS[cell.verdict]}"

@@ -48,6 +48,8 @@ def draw_recipe(recipe: Recipe, cells: Sequence[Cell], path: Path) -> Path:
             shown = [(x, cell.ours) for x, cell in found if cell and not math.isnan(cell.ours)]
             if shown:
                 series.append(Series(row.name, [x for x, _ in shown], [y for _, y in shown], **look(i)))
+        names = {column.name for column in columns}
+        series += _levels([(cell.majority, cell.chance) for cell in cells if cell.column in names])
         measure = Axis(AXES.get(kind[1], "accuracy (%)"))
         charts.append(Chart("lines", path.stem, "", Axis(recipe.about.x), measure, series, panel=kind[0]))
     return paper.write(charts, [path])[0]
@@ -66,7 +68,10 @@ def draw_sweep(points: Points, path: Path) -> Path:
     searched = numeric and len(shown) < combinations
     (across, x), (down, y) = ((_numbers if searched else _names)(shown, name) for name in names)
     series = [Series("", x, y, shade=[line.last for _, line in shown])]
-    return paper.write([Chart("points", path.stem, "", across, down, series, shaded=LAST, row=60)], [path])[0]
+    found = _levels([(line.majority, line.chance) for _, line in shown])
+    note, row = ", ".join(level.note for level in found), 60
+    chart = Chart("points", path.stem, "", across, down, series, note=note, shaded=LAST, row=row)
+    return paper.write([chart], [path])[0]
 
 
 def _curve(points: Points, name: str) -> Chart:
@@ -81,7 +86,18 @@ def _curve(points: Points, name: str) -> Chart:
         low, high = [v - s for v, s in zip(y, std)], [v + s for v, s in zip(y, std)]
         opacity = 1.0 if of_mode[0][1].main else 0.5
         series.append(Series(mode, x, y, opacity=opacity, spread="error", low=low, high=high, **look(i)))
+    series += _levels([(line.majority, line.chance) for _, line in points])
     return Chart("lines" if numeric else "points", "sweep", "", axis, Axis(LAST), series)
+
+
+def _levels(found: Sequence[tuple[float, float]]) -> list[Series]:
+    """Majority class and chance as lines across, for comparison; of several values the lowest and highest."""
+    series = []
+    for i, name in enumerate(("majority class", "chance")):
+        known = [pair[i] for pair in found if not math.isnan(pair[i])]
+        for value in dict.fromkeys(round(end(known), 1) for end in (min, max) if known):
+            series.append(Series(name, level=value, note=f"{name} {value:.1f}", colour="soft"))
+    return series
 
 
 def _numbers(points: Points, name: str) -> tuple[Axis, list[float]]:

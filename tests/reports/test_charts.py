@@ -23,7 +23,7 @@ def test_of_several_runs_one_mode_is_the_first_choice(report: dict[str, Any]) ->
         (0, ("",)),
         *((0, (mode,)) for mode in ("gp_all", "lp")),
     ]
-    first = [series[i] for i in first_shown(series)]
+    first = [series[i] for i in first_shown(series) if series[i].level is None]
     assert [one.label for one in first] == ["fedproto · clf", "local · clf", "fedproto_margin · clf"]
     assert first[0].y == report["runs"][0]["tests"]["acc"]["clf"]["mean"]
     assert len({(one.colour, one.shape, one.dash) for one in first}) == 3
@@ -34,7 +34,7 @@ def test_of_several_runs_one_mode_is_the_first_choice(report: dict[str, Any]) ->
 
 def test_of_one_run_all_modes_are_compared(report: dict[str, Any]) -> None:
     alone = {**report, "runs": report["runs"][:1]}
-    series = charts.accuracy(alone)[0].series
+    series = [one for one in charts.accuracy(alone)[0].series if one.level is None]
     assert [one.label for one in series] == ["gp_local", "clf", "gp_all", "lp"]
     assert len(first_shown(series)) == 4
     assert {one.group for one in series} == {None}
@@ -45,6 +45,24 @@ def test_who_sends_nothing_is_a_level(report: dict[str, Any]) -> None:
     assert (local.label, local.x) == ("local · clf", ())
     assert local.level == report["runs"][1]["tests"]["acc"]["clf"]["mean"][-1]
     assert local.note == "local · clf: nothing sent"
+
+
+def test_every_chart_of_accuracy_carries_majority_class_and_chance(report: dict[str, Any]) -> None:
+    majority = report["runs"][0]["majority"]
+    for chart in (*charts.accuracy(report)[:3], *charts.clients(report)):
+        levels = {one.label: one for one in chart.series if one.level is not None}
+        assert (levels["majority class"].level, levels["chance"].level) == (majority, 10)
+        assert levels["majority class"].note == f"majority class {majority:.1f}"
+
+
+def test_levels_that_differ_belong_to_their_runs(report: dict[str, Any]) -> None:
+    first, *others = report["runs"]
+    series = charts.references({**report, "runs": [{**first, "majority": 50.0}, *others[:1]]})
+    assert [(one.label, one.group) for one in series] == [
+        ("majority class, fedproto", 0),
+        ("majority class, local", 1),
+        ("chance", None),
+    ]
 
 
 def test_the_worst_clients_of_every_run_are_compared_in_all(report: dict[str, Any]) -> None:
@@ -58,7 +76,8 @@ def test_the_worst_clients_of_every_run_are_compared_in_all(report: dict[str, An
         assert x == accuracies[client]
         assert name.about is not None
         assert name.about["samples"] == report["runs"][1]["split"]["samples"][client]
-    lowest = [min(one.x[list(map(round, one.y)).index(i)] for one in chart.series) for i in range(4)]
+    runs = [one for one in chart.series if one.level is None]
+    lowest = [min(one.x[list(map(round, one.y)).index(i)] for one in runs) for i in range(4)]
     assert lowest == sorted(lowest)
 
 
