@@ -26,7 +26,10 @@ def run(path: Path, row: str, seed: int = 0, findings: tuple[dict[str, object], 
         path, planned(row, seed, rounds=2), {"gp_local": [[30.0, 40.0]] * 2, "clf": [[50.0, 60.0]] * 2}
     )
     file = path / "metrics.jsonl"
-    lines = [json.loads(line) | {"baseline": BESIDE, "findings": findings} for line in file.open()]
+    lines = [
+        json.loads(line) | {"baseline": BESIDE, "findings": findings}
+        for line in file.read_text().splitlines()
+    ]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return done
 
