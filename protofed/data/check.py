@@ -17,9 +17,20 @@ def check_dataset(dataset: Dataset) -> Dataset:
     for column, values in columns.items():
         if values is not None and len(values) != rows:
             raise DataError(f"{name}: {column} has {len(values)} rows, x has {rows}; they must be equal")
+    _check_names(dataset)
     _check_labels(dataset)
     _check_finite(dataset)
     return dataset
+
+
+def _check_names(dataset: Dataset) -> None:
+    first: dict[str, int] = {}
+    for number, name in enumerate(dataset.classes):
+        if (other := first.setdefault(name, number)) != number:
+            raise DataError(
+                f"{dataset.name}: classes {other} and {number} are both called {name!r}; give each a name of "
+                "its own, or give their rows one label"
+            )
 
 
 def _check_labels(dataset: Dataset) -> None:

@@ -3,6 +3,7 @@
 base.py              what a model and a family are; written.py: from "cnn4:dim=64" to a family and back
 groups.py            which client gets which family; named_groups.py: the papers' mixtures
 conv.py, residual.py, trunk.py, split.py, weights.py    what families share
+size.py              refuses what memory does not hold
 probe.py             one pass through a built model, to check it; flops.py: what it costs
 describe.py          rows for listings
 user_module.py       a class in the user's file; own.py: modules that a Python caller brings

@@ -21,6 +21,7 @@ from ..core.errors import ConfigError, unknown
 from ..core.options import parse_spec
 from .base import Family, families
 from .named_groups import named_groups
+from .size import build_family
 from .written import read_family, write_family
 
 _RULE = re.compile(r"^(.*)@(mod|blocks|[\d\s,]+)$")
@@ -49,7 +50,7 @@ def assign(models: str, clients: int, shape: tuple[int, ...], num_classes: int) 
     used = set(np.unique(position).tolist())
     specs = tuple(dict.fromkeys(text for number, text in enumerate(written) if number in used))
     group_of_member = np.array([specs.index(w) if w in specs else -1 for w in written])
-    builders = tuple(partial(members[written.index(s)].build, shape, num_classes) for s in specs)
+    builders = tuple(partial(build_family, members[written.index(s)], s, shape, num_classes) for s in specs)
     return Assignment(specs, group_of_member[position], builders)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from ..core.errors import ConfigError
 from ..core.user_files import caller_line, reason
@@ -34,6 +35,7 @@ def check_model(module: nn.Module, inputs: Inputs, num_classes: int, who: str) -
             f"model {who}: expected logits of shape {wanted} for B=2 and C={num_classes} beside the "
             f"embedding {list(embedding.shape)}, got {list(logits.shape)}"
         )
+    _check_shaped(module, who)
     _check_gradients(module, embedding, logits, who)
     return embedding.shape[1]
 
@@ -93,6 +95,15 @@ def _example(module: nn.Module, inputs: Inputs) -> Tensor:
     if not isinstance(inputs, Tensor):
         return torch.zeros(2, *inputs, dtype=parameter.dtype, device=parameter.device)
     return inputs.to(parameter.device, parameter.dtype if inputs.is_floating_point() else inputs.dtype)
+
+
+def _check_shaped(module: nn.Module, who: str) -> None:
+    lazy = [name for name, parameter in module.named_parameters() if is_lazy(parameter)]
+    if lazy:
+        raise ConfigError(
+            f"model {who}: {lazy[0]!r} belongs to a lazy layer that forward does not use, and so never gets "
+            "a shape; remove it, or use it"
+        )
 
 
 def _check_gradients(module: nn.Module, embedding: Tensor, logits: Tensor, who: str) -> None:
