@@ -63,6 +63,7 @@ class Experiment:
     dataset: Dataset | None = None
     split: Split | None = None
     engine_reason: str = ""  # why `auto` chose it; empty if it was asked for
+    remarks: Sequence[str] = ()  # of those who brought the samples
 
     @cached_property
     def contents(self) -> dict[str, str]:
@@ -77,8 +78,8 @@ class Experiment:
     def notes(self) -> list[str]:
         """What must be known of the data: whether its test set was pooled, or is used in part."""
         if self.dataset is None or self.split is None:  # the samples lie elsewhere
-            return []
-        return test_set_notes(self.dataset, self.split)
+            return list(self.remarks)
+        return [*self.remarks, *test_set_notes(self.dataset, self.split)]
 
     def tested(self) -> Sequence[int]:
         """Clients that are tested: all active ones, or a fixed draw of them."""

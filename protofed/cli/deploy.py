@@ -179,6 +179,8 @@ def _rehearse(args: argparse.Namespace) -> int:
     from ..runs.directory import RunDir
 
     experiment = rehearse(args.folder)
+    for remark in experiment.remarks:
+        _say(f"warning: {remark}")
     experiments.carry_out(experiment, RunDir.create(args.out, experiment.config.to_dict()))
     _say(f"finished; see `protofed show {args.out}`")
     return 0

@@ -18,6 +18,8 @@ from ..runs.modes import titled
 from ..runs.outcome import Outcome
 from .output import make_console
 
+MOST_NAMES = 20  # of classes that are listed
+
 
 def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
@@ -54,6 +56,8 @@ def print_run(directory: RunDir) -> None:
             f"{run.one_class} of these clients train on a single class: there gp_local cannot be wrong",
             highlight=False,
         )
+    if names := _named_classes(run.class_names):
+        console.print(f"classes: {names}", highlight=False, markup=False, soft_wrap=True)
     for note in run.about.notes:
         console.print(f"data: {note}", highlight=False, soft_wrap=True)
     if run.lines:
@@ -69,6 +73,14 @@ def print_run(directory: RunDir) -> None:
             highlight=False,
         )
     console.print(f"run: {run.path}", highlight=False, soft_wrap=True)
+
+
+def _named_classes(names: Sequence[str]) -> str:
+    """Numbers and names of the classes; empty where the names are the numbers."""
+    if list(names) == [str(number) for number in range(len(names))]:
+        return ""
+    shown = ", ".join(f"{number} {name}" for number, name in enumerate(names[:MOST_NAMES]))
+    return shown + (f", … {len(names)} in all" if len(names) > MOST_NAMES else "")
 
 
 def _accuracy_table(run: Outcome) -> Table:

@@ -33,6 +33,7 @@ class Dataset:
     mean: tuple[float, ...] | None = None  # per channel, after the scaling to [0, 1]
     std: tuple[float, ...] | None = None
     augment: str = ""  # "crop4+flip": what training batches undergo
+    owners: tuple[str, ...] = ()  # names of the owners, where they have any
     per_class: int | None = None  # the cap on training rows of a class, where one was set
 
     @property

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-VERSION = 2  # raise when what decoding makes of the same files changes
+VERSION = 3  # raise when what decoding makes of the same files changes
 INDEX = "arrays.txt"  # names of the arrays of an entry, written last
 Arrays = dict[str, np.ndarray]
 log = logging.getLogger(__name__)

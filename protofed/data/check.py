@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..core.errors import DataError
@@ -20,7 +22,15 @@ def check_dataset(dataset: Dataset) -> Dataset:
     _check_names(dataset)
     _check_labels(dataset)
     _check_finite(dataset)
-    return dataset
+    return _with_numbered_owners(dataset)
+
+
+def _with_numbered_owners(dataset: Dataset) -> Dataset:
+    """Owners that are names become numbers, in alphabetical order, and keep their names."""
+    if dataset.owner is None or dataset.owner.dtype.kind not in "USO":
+        return dataset
+    names, owner = np.unique(dataset.owner.astype(str), return_inverse=True)
+    return replace(dataset, owner=owner.astype(np.int64), owners=tuple(names.tolist()))
 
 
 def _check_names(dataset: Dataset) -> None:

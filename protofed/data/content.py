@@ -20,7 +20,7 @@ PIECE_BYTES = 4 * 1024**2  # at a time: a memory-mapped array need not fit into 
 def content_of_dataset(dataset: Dataset) -> str:
     """Differs where rows, labels, marks, names or the normalisation do."""
     columns = (dataset.x, dataset.y, dataset.test, dataset.domain, dataset.owner)
-    words = (dataset.classes, dataset.domains, dataset.mean, dataset.std, dataset.augment)
+    words = (dataset.classes, dataset.domains, dataset.owners, dataset.mean, dataset.std, dataset.augment)
     return content_of_arrays(columns, repr(words))
 
 

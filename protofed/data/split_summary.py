@@ -29,7 +29,10 @@ def describe_split(dataset: Dataset, split: Split, most: int = 50) -> SplitSumma
     ]
     lines.append(_spread(train))
     lines += _oddities(dataset, split, train, test)
-    lines += [_client(client, train[client], test[client]) for client in range(min(most, split.clients))]
+    lines += [
+        _client(dataset, split, client, train[client], test[client])
+        for client in range(min(most, split.clients))
+    ]
     if split.clients > most:
         lines.append(f"… and {split.clients - most} more clients")
     return SplitSummary(train, test, lines)
@@ -107,6 +110,17 @@ def _oddities(dataset: Dataset, split: Split, train: np.ndarray, test: np.ndarra
     return lines
 
 
-def _client(client: int, train: np.ndarray, test: np.ndarray) -> str:
-    mix = " ".join(f"{cls}:{train[cls]}" for cls in np.flatnonzero(train))
-    return f"client {client}: {train.sum()} + {test.sum()} rows; {mix}"
+def _client(dataset: Dataset, split: Split, client: int, train: np.ndarray, test: np.ndarray) -> str:
+    named = [f"{dataset.classes[cls]}:{train[cls]}" for cls in np.flatnonzero(train)]
+    mix = (", " if any(" " in one for one in named) else " ").join(named)
+    owner = owner_name(dataset, split, client)
+    who = f"client {client} ({owner})" if owner else f"client {client}"
+    return f"{who}: {train.sum()} + {test.sum()} rows; {mix}"
+
+
+def owner_name(dataset: Dataset, split: Split, client: int) -> str:
+    """The name of the one owner of all that a client trains on; empty without."""
+    if dataset.owner is None or not dataset.owners:
+        return ""
+    found = np.unique(dataset.owner[split.train[client]])
+    return dataset.owners[found[0]] if len(found) == 1 and found[0] >= 0 else ""

@@ -15,6 +15,7 @@ from ..engines.federation import Federation
 from ..engines.sequential import Sequential
 from ..engines.store import Store
 from .agreement import agree, make_task
+from .class_names import near_names
 from .server_app import deployed_config
 from .settings import read_client, read_server
 from .site import Site
@@ -32,4 +33,4 @@ def rehearse(folder: Path) -> experiments.Experiment:
     data = OwnData([train for train, _ in parts], [test for _, test in parts])
     made = dataclasses.replace(made, system=dataclasses.replace(made.system, engine="sequential"))
     federation = Federation(task, data, Sequential(task, data, Store()), made.rounds)
-    return experiments.Experiment(made, task, data, federation)
+    return experiments.Experiment(made, task, data, federation, remarks=near_names(agreement.members))

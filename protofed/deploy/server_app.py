@@ -27,6 +27,7 @@ from ..flower.link import GridLink
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_atomic, write_json
 from .agreement import Agreement, Member, agree, make_task
+from .class_names import near_names
 from .measure import DEPLOYED_ROUNDS, SEPARATOR, echo_round
 from .own_files import common_files
 from .roster import Roster
@@ -96,7 +97,10 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
     federation = Federation(task, data, engine, config.rounds, on_failure="drop")
     if directory.checkpoints.exist and (warning := experiments.restore(directory, federation)):
         log.warning(warning)
-    experiment = experiments.Experiment(config, task, data, federation)
+    remarks = near_names(agreement.members)
+    for remark in remarks:
+        log.warning(remark)
+    experiment = experiments.Experiment(config, task, data, federation, remarks=remarks)
     experiments.carry_out(experiment, directory, status.round)
 
 

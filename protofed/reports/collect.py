@@ -73,7 +73,7 @@ def read_run(directory: RunDir) -> dict[str, Any]:
         "method": run.config["method"],
         "state": "finished" if run.finished else "unfinished",
         "planned": run.planned_rounds,
-        "config": _flat(run.config),
+        "config": {**_flat(run.config), "classes": ", ".join(run.class_names) or None},
         "modes": run.modes,
         "main": run.main,
         "rounds": _rounds(run),

@@ -79,7 +79,11 @@ def nan(shape: tuple[int, ...]) -> np.ndarray:
         ({"y_train": np.array([0, 1, 2, 0, 1, -2])}, "row 5 has label -2, expected 0 to 2"),
         ({"y_test": np.array([0, 3])}, "row 7 has label 3, expected 0 to 2"),
         ({"y_train": np.array([0, 1, 2, 0, 1, 0.5])}, "NaN or fractions"),
-        ({"y_train": np.array(list("abcabc"))}, "expected whole class ids"),
+        ({"y_train": np.array(list("abcabc"))}, "y_train holds names, the other labels are numbers"),
+        (
+            {"y_train": np.array(list("abcabc")), "y_test": np.array(["a", "d"]), "classes": np.array(["a"])},
+            r"label 'b' is not in classes \(a\)",
+        ),
         ({"x_train": nan((6, 4)), "x_test": np.zeros((2, 4))}, "row 0 of x holds NaN"),
         ({"x_test": np.zeros((2, 5, 5), np.uint8)}, r"x_train has rows of \(4, 4\), x_test of \(5, 5\)"),
         ({"x_train": np.zeros((6, 4), np.uint8), "x_test": np.zeros((2, 4), np.uint8)}, "images have shape"),

@@ -136,6 +136,7 @@ def as_dataset(
         domain=column("domain"),
         domains=tuple(str(d) for d in arrays.get("domains", ())),
         owner=column("owner"),
+        owners=tuple(str(name) for name in arrays.get("owners", ())),
         mean=mean,
         std=std,
         augment=augment,

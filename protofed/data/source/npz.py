@@ -1,8 +1,9 @@
 """A NumPy archive: keys x_train, y_train, x_test, y_test.
 
 uint8 images [N, H, W] or [N, H, W, channels] become channels-first; float arrays are kept as they
-are. Labels are class ids, or masks [N, H, W] where -1 (255 in uint8) is void. Optional keys:
-`classes` (names), `domain_train`/`domain_test`, `owner_train`/`owner_test` (ids).
+are. Labels are class ids or names, or masks [N, H, W] where -1 (255 in uint8) is void. Optional keys:
+`classes` (names), `domain_train`/`domain_test`, `owner_train`/`owner_test` (ids or names). Names are
+numbered in alphabetical order, labels in that of `classes` where it is there.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ..base import VOID, Dataset, sources
 from ..cache import cached
 from .common import ImageSource, as_dataset
 
+TEXT = "US"  # kinds of arrays that hold names
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 
 
@@ -73,6 +75,7 @@ def table(arrays: Mapping[str, np.ndarray], where: str, classes: int | None = No
     train, test = arrays["x_train"], arrays["x_test"]
     if train.shape[1:] != test.shape[1:]:
         raise DataError(f"{where}: x_train has rows of {train.shape[1:]}, x_test of {test.shape[1:]}")
+    arrays = {**arrays, **_numbered_labels(arrays, where)}
     y_train, y_test = labels(arrays["y_train"], where), labels(arrays["y_test"], where)
     made = {
         "x": channels_first(np.concatenate([train, test]), where),
@@ -83,10 +86,30 @@ def table(arrays: Mapping[str, np.ndarray], where: str, classes: int | None = No
     for name in ("domain", "owner"):
         if f"{name}_train" in arrays and f"{name}_test" in arrays:
             column = np.concatenate([arrays[f"{name}_train"], arrays[f"{name}_test"]])
+            if column.dtype.kind in TEXT:
+                made[f"{name}s"], column = np.unique(column.astype(str), return_inverse=True)
             made[name] = column.astype(np.int64)
-    if "domain" in made:
+    if "domain" in made and "domains" not in made:
         made["domains"] = arrays.get("domains", np.arange(made["domain"].max() + 1).astype(str))
     return made
+
+
+def _numbered_labels(arrays: Mapping[str, np.ndarray], where: str) -> dict[str, np.ndarray]:
+    """Labels that are names, as numbers, and the names; nothing where they are numbers."""
+    parts = {key: arrays[key].reshape(-1) for key in ("y_train", "y_test") if arrays[key].dtype.kind in TEXT}
+    if not parts:
+        return {}
+    if len(parts) < 2:
+        raise DataError(
+            f"{where}: {next(iter(parts))} holds names, the other labels are numbers; use one kind"
+        )
+    found = np.unique(np.concatenate([part.astype(str) for part in parts.values()]))
+    names = arrays["classes"].astype(str) if "classes" in arrays else found
+    if foreign := sorted(set(found.tolist()) - set(names.tolist())):
+        raise DataError(f"{where}: label {foreign[0]!r} is not in classes ({', '.join(names)})")
+    number = {name: index for index, name in enumerate(names.tolist())}
+    numbered = {key: np.array([number[str(one)] for one in part.astype(str)]) for key, part in parts.items()}
+    return {**numbered, "classes": names}
 
 
 def labels(y: np.ndarray, where: str) -> np.ndarray:

@@ -60,7 +60,8 @@ class Parquet(ImageSource):
         for column in ("domain", "owner"):
             if (key := getattr(self, column)) in columns:
                 made[column], found = ids_of(columns[key], None, self.path)
-                made |= {"domains": found} if column == "domain" else {}
+                if column == "domain" or not np.char.isdecimal(found).all():
+                    made[f"{column}s"] = found
         made["test"] = self._test(columns["file"], len(train), made, name)
         return made
 
