@@ -1,10 +1,20 @@
-"""protofed: federated learning with class prototypes."""
+"""protofed: federated learning with class prototypes.
 
-from .api import Client, Result, federate, run
-from .core.algorithm import Algorithm, Leg, Needs, Phase, methods
-from .core.errors import ProtofedError
+What it offers is imported when it is asked for, so that the command line is there at once.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .core.version import VERSION as __version__
-from .models.base import Model
+
+if TYPE_CHECKING:
+    from .api import Client, Result, federate, run
+    from .core.algorithm import Algorithm, Leg, Needs, Phase, methods
+    from .core.errors import ProtofedError
+    from .models.base import Model
 
 __all__ = [
     "Algorithm",
@@ -20,3 +30,23 @@ __all__ = [
     "methods",
     "run",
 ]
+
+_MODULES = ("api", "core.algorithm", "core.errors", "models.base")  # the first registers all methods
+
+
+def __getattr__(name: str) -> Any:
+    """A name of the list above, or a part such as `protofed.data`."""
+    if name in __all__:
+        found = [import_module(f"{__name__}.{module}") for module in _MODULES]
+        return next(getattr(module, name) for module in found if hasattr(module, name))
+    if not name.startswith("_"):
+        try:
+            return import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

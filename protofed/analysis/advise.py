@@ -76,8 +76,8 @@ def advise(experiment: Experiment, clients: Sequence[int], iterations: int, eps:
     lam = getattr(algorithm, "lam", None)
     if algorithm.name != "fedproto" or lam is None:
         raise ConfigError(f"advise: the theory is FedProto's; this run is of {algorithm.name}")
-    if eps <= 0:
-        raise ConfigError(f"advise: eps must be greater than 0, got {eps}")
+    if not (math.isfinite(eps) and eps > 0):
+        raise ConfigError(f"advise: eps must be a number greater than 0, got {eps}")
     found = []
     for client in clients:
         c = trace(experiment, client, iterations)

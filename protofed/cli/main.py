@@ -16,7 +16,6 @@ from ..core.errors import ConfigError, DataError, ProtofedError
 from ..core.user_files import reason, user_line
 from . import stop
 from .output import WarningLines
-from .parser import UsageError, make_parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,10 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     warnings = WarningLines()
     logging.getLogger("protofed").addHandler(warnings)
     try:
-        command, parsed = make_parser(args)
-        return command(parsed)
-    except UsageError as error:
-        return _complain(error, 2)
+        return _command(args)
     except (ConfigError, DataError) as error:
         return _complain(error, 2)
     except ProtofedError as error:
@@ -51,6 +47,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(f"{line}: {reason(error)}", 1)
     finally:
         logging.getLogger("protofed").removeHandler(warnings)
+
+
+def _command(args: Sequence[str]) -> int:
+    from .parser import UsageError, make_parser  # takes seconds, in which Ctrl-C may come
+
+    try:
+        command, parsed = make_parser(args)
+        return command(parsed)
+    except UsageError as error:
+        return _complain(error, 2)
 
 
 def _complain(error: Exception | str, code: int) -> int:

@@ -86,7 +86,13 @@ def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
     for name, value in values.items():
         key = name.replace("-", "_")
         if key not in fields:
-            raise ConfigError(f"{where}: {unknown('option', name, fields)}")
+            meant = getattr(cls, "also_called", {}).get(key)
+            hint = (
+                f"unknown option {name!r}; did you mean {meant!r}?"
+                if meant
+                else unknown("option", name, fields)
+            )
+            raise ConfigError(f"{where}: {hint}")
         made[key] = _convert(value, hints[key], f"{where}: {key}")
         _check(made[key], fields[key].metadata, f"{where}: {key}")
     for name, field in fields.items():

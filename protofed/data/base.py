@@ -7,8 +7,9 @@ them where that is asked for (FedTGP's settings), and read the same object.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -111,6 +112,7 @@ class Partitioner(ABC):
 
     name: ClassVar[str]
     counts_clients: ClassVar[bool] = False  # knows the number of clients when asked for 0
+    also_called: ClassVar[Mapping[str, str]] = MappingProxyType({})  # other papers' names of options
 
     @abstractmethod
     def split(self, dataset: Dataset, clients: int, seed: int) -> Split:

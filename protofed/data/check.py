@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +10,14 @@ import numpy as np
 from ..core.errors import DataError
 from .base import VOID, Dataset, Rows, Split
 
+LARGE = 30.0  # a float input that far from 0, or with such a spread, was hardly scaled
+LOOKED_AT = 2000  # rows whose inputs are looked at
+log = logging.getLogger("protofed")
+_said: set[str] = set()
+
 
 def check_dataset(dataset: Dataset) -> Dataset:
-    """Lengths agree, labels are known classes, floats are finite; else DataError."""
+    """Lengths agree, labels are known classes, floats are finite; else DataError. Odd inputs: a warning."""
     name, rows = dataset.name, len(dataset.x)
     if rows == 0:
         raise DataError(f"{name}: no samples")
@@ -19,9 +25,11 @@ def check_dataset(dataset: Dataset) -> Dataset:
     for column, values in columns.items():
         if values is not None and len(values) != rows:
             raise DataError(f"{name}: {column} has {len(values)} rows, x has {rows}; they must be equal")
+    check_shape(dataset)
     _check_names(dataset)
     _check_labels(dataset)
     _check_finite(dataset)
+    _look_at_inputs(dataset)
     return _with_numbered_owners(dataset)
 
 
@@ -59,6 +67,41 @@ def _check_labels(dataset: Dataset) -> None:
         raise DataError(
             f"{dataset.name}: masks are {dataset.y.shape[1:]}, images {dataset.shape[1:]}; they must be equal"
         )
+
+
+def check_shape(dataset: Dataset) -> None:
+    """Inputs have an axis besides that of the rows; else DataError."""
+    if dataset.x.ndim == 1:
+        raise DataError(
+            f"{dataset.name}: x is a single column of {len(dataset.x)} numbers; give a table [N, features] "
+            "(x[:, None] for one feature) or images"
+        )
+
+
+def _look_at_inputs(dataset: Dataset) -> None:
+    """One line where inputs carry nothing, or are so large that training with common rates fails."""
+    if dataset.x.dtype.kind != "f" or dataset.mean is not None:
+        return
+    x = np.asarray(dataset.x[:LOOKED_AT], dtype=np.float64)
+    mean, std = (x.mean(axis=0), x.std(axis=0)) if x.ndim == 2 else (x.mean()[None], x.std()[None])
+    constant = np.flatnonzero(std == 0)
+    if len(constant) and len(x) > 1:
+        some = f"feature {constant[0]}" + (f" and {len(constant) - 1} more" if len(constant) > 1 else "")
+        _warn(f"{dataset.name}: {some if x.ndim == 2 else 'x'}: all values are equal, nothing can be learnt")
+    size = np.maximum(np.abs(mean), std)
+    if size.max() > LARGE:
+        worst = int(size.argmax())
+        what = f"feature {worst} has" if x.ndim == 2 else "x has"
+        _warn(
+            f"{dataset.name}: {what} mean {mean[worst]:.4g} and standard deviation {std[worst]:.4g}: scale "
+            "inputs to about 0 and 1 (images: store them as uint8), or training may fail"
+        )
+
+
+def _warn(text: str) -> None:
+    if text not in _said:  # a study opens the same data many times
+        _said.add(text)
+        log.warning(text)
 
 
 def _first_row(y: np.ndarray, value: int) -> int:

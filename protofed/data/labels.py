@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.errors import DataError
 from .base import VOID, Dataset, Rows
+
+MANY = 100  # so many classes may be numbered with gaps
 
 
 def row_labels(dataset: Dataset) -> np.ndarray:
@@ -14,6 +17,17 @@ def row_labels(dataset: Dataset) -> np.ndarray:
     pixels = pixel_counts(dataset)
     pixels[:, 0] = 0  # background wins only where nothing else is
     return np.asarray(pixels.argmax(axis=1))
+
+
+def numbered_classes(y: np.ndarray, where: str) -> np.ndarray:
+    """Names of classes known by their numbers alone, 0 to the largest; DataError if hardly any occur."""
+    most, found = int(y.max(initial=0)), len(np.unique(y))
+    if most >= MANY and 10 * found < most:
+        raise DataError(
+            f"{where}: labels go up to {most}, but only {found} different ones occur; number the classes "
+            f"from 0 to {found - 1}, or name them"
+        )
+    return np.arange(most + 1).astype(str)
 
 
 def pixel_counts(dataset: Dataset, chunk: int = 256) -> np.ndarray:

@@ -18,6 +18,7 @@ from ..core.errors import ConfigError, DataError
 from ..core.options import build
 from ..core.user_files import load_named, reason, user_line
 from .base import Dataset, Source
+from .labels import numbered_classes
 
 TEST_EVERY = 5  # rows from one test row to the next, where nothing is said
 
@@ -72,7 +73,7 @@ def _dataset(made: Any, form: str, where: str) -> Dataset:
         names, y = np.unique(y, return_inverse=True)
         classes = tuple(str(name) for name in names)
     elif y.dtype.kind in "iu":
-        classes = tuple(str(number) for number in range(int(y.max()) + 1))
+        classes = tuple(str(name) for name in numbered_classes(y, where))
     else:
         raise DataError(f"{where}: labels must be whole numbers or names, got {y.dtype}")
     return Dataset(form, x, y.astype(np.int64), test, classes)

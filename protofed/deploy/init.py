@@ -31,6 +31,10 @@ def init(folder: Path, clients: list[str], host: str, port: int, recipe: Path | 
         raise ConfigError(f"{folder} already holds a federation; choose another directory")
     if not clients:
         raise ConfigError("deploy init: no clients; name them with --clients a,b,c")
+    if twice := [name for name in clients if clients.count(name) > 1]:
+        raise ConfigError(
+            f"deploy init: {twice[0]!r} is named twice in --clients; give each client its own name"
+        )
     for name in clients:
         check_name(name, "deploy init")
     server = folder / "server"

@@ -149,7 +149,11 @@ class RunDir:
 
     def extend(self, config: dict[str, Any]) -> None:
         """Go on with a configuration of more rounds: a finished run is one on its way then."""
-        (self.path / "summary.json").unlink(missing_ok=True)
+        summary = self.path / "summary.json"
+        try:
+            summary.unlink(missing_ok=True)
+        except OSError as error:
+            raise RunError(f"cannot go on with {self.path}: {error.strerror or error}") from error
         write_json(self.path / "config.json", config)
 
     def finish(self, summary: dict[str, Any]) -> None:

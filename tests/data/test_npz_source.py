@@ -111,7 +111,7 @@ def test_damaged_files(tmp_path: Path) -> None:
     whole = (tmp_path / "set.npz").read_bytes()
     for content in (b"", b"not an archive", whole[: len(whole) // 2]):
         (tmp_path / "set.npz").write_bytes(content)
-        with pytest.raises(DataError, match=r"cannot be read as an \.npz archive"):
+        with pytest.raises(DataError, match=r"cannot be read as an \.npz archive|is no \.npz archive"):
             load(spec)
     np.save(tmp_path / "one.npy", np.zeros(3))
     with pytest.raises(DataError, match="single array"):

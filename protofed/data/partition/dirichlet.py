@@ -14,7 +14,10 @@ among them, instead of becoming NaN.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,6 +34,7 @@ from .tries import draw_until
 class Dirichlet(PoolingPartitioner):
     """Label skew by Dirichlet shares per class."""
 
+    also_called: ClassVar[Mapping[str, str]] = MappingProxyType({"alpha": "beta"})
     beta: float = option(0.1, "concentration; small means few classes per client", above=0)
     balance: bool = option(True, "clients that hold their even share get no more")
     minimum: int | None = option(None, "rows a client must have; default min(batch/0.25, N/2K)", low=1)

@@ -11,7 +11,10 @@ row of its class before the rest is shared, so that it is exactly n.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,6 +33,7 @@ from .tries import draw_until
 class ExtendedDirichlet(PoolingPartitioner):
     """Exactly n classes per client, amounts by Dirichlet."""
 
+    also_called: ClassVar[Mapping[str, str]] = MappingProxyType({"beta": "alpha"})
     n: int = option(2, "classes per client", low=1)
     alpha: float = option(1.0, "concentration of the amounts", above=0)
     minimum: int = option(10, "rows a client must have", low=1)

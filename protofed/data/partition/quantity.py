@@ -6,7 +6,10 @@ client's rows, at random, are for training.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,6 +27,7 @@ from .tries import draw_until
 class Quantity(PoolingPartitioner):
     """Sizes by Dirichlet, classes at random."""
 
+    also_called: ClassVar[Mapping[str, str]] = MappingProxyType({"alpha": "beta"})
     beta: float = option(0.5, "concentration; small means very unequal sizes", above=0)
     minimum: int = option(10, "rows a client must have", low=1)
     tries: int = option(2000, "draws before giving up", low=1)

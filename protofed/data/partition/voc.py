@@ -11,7 +11,10 @@ for training.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,6 +33,7 @@ from .sorted_rows import SortedRows
 class Voc(PoolingPartitioner):
     """Power-law sizes, Dirichlet class mixes; for segmentation."""
 
+    also_called: ClassVar[Mapping[str, str]] = MappingProxyType({"beta": "alpha"})
     alpha: float = option(1.0, "concentration of the class mix", above=0)
     gamma: float = option(3.0, "exponent of the sizes", above=1)
     ratio: float = option(3.876, "largest size over smallest", low=1)

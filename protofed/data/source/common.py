@@ -16,6 +16,7 @@ from ...core.errors import DataError
 from ...core.options import option
 from ..augment import read_augmentation
 from ..base import Dataset, Source
+from ..check import check_shape
 from ..grouped import rank_within
 from ..labels import row_labels
 
@@ -39,6 +40,7 @@ class ImageSource(Source):
 
     def finish(self, dataset: Dataset) -> Dataset:
         """Apply the common options to what was read."""
+        check_shape(dataset)
         if self.per_class is not None:
             dataset = dataclasses.replace(cap_classes(dataset, self.per_class), per_class=self.per_class)
         augment = {"own": dataset.augment, "none": ""}.get(self.augment, self.augment)

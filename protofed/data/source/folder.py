@@ -49,6 +49,8 @@ class Folder(ImageSource):
     def load(self) -> Dataset:
         if not self.path:
             raise DataError("folder: no path given; write folder:PATH")
+        if self.channels == 2:
+            raise DataError(f"folder:{self.path}: channels must be 1 (grey) or 3 (colour), got 2")
         imported("PIL", "data", "folder")
         found = self._find(Path(self.path))
         options = {"size": self.size, "channels": self.channels, "domains": self.domains, "keep": self.keep}

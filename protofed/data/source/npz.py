@@ -21,6 +21,7 @@ from ...core.errors import DataError
 from ...core.options import option
 from ..base import VOID, Dataset, sources
 from ..cache import cached
+from ..labels import numbered_classes
 from .common import ImageSource, as_dataset
 
 TEXT = "US"  # kinds of arrays that hold names
@@ -55,6 +56,10 @@ def read_arrays(path: Path, needed: tuple[str, ...]) -> dict[str, np.ndarray]:
     """All arrays of an archive; DataError where the file or a needed key is missing or damaged."""
     try:
         with path.open("rb") as stream:
+            if stream.peek(2)[:2] not in (b"PK", b"\x93N"):  # a zip file, or a single array
+                raise DataError(
+                    f"{path}: is no .npz archive; write one with np.savez, or read a table by csv:PATH"
+                )
             archive = np.load(stream, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise DataError(f"{path}: is a single array; an .npz archive is needed")
@@ -81,7 +86,7 @@ def table(arrays: Mapping[str, np.ndarray], where: str, classes: int | None = No
         "x": channels_first(np.concatenate([train, test]), where),
         "y": np.concatenate([y_train, y_test]),
         "test": np.arange(len(train) + len(test)) >= len(train),
-        "classes": _class_names(arrays, y_train, classes),
+        "classes": _class_names(arrays, y_train, classes, where),
     }
     for name in ("domain", "owner"):
         if f"{name}_train" in arrays and f"{name}_test" in arrays:
@@ -143,8 +148,9 @@ def channels_first(x: np.ndarray, where: str) -> np.ndarray:
     raise DataError(f"{where}: images have shape {x.shape}; expected [N, H, W] or [N, H, W, channels]")
 
 
-def _class_names(arrays: Mapping[str, np.ndarray], y_train: np.ndarray, classes: int | None) -> np.ndarray:
+def _class_names(
+    arrays: Mapping[str, np.ndarray], y_train: np.ndarray, classes: int | None, where: str
+) -> np.ndarray:
     if "classes" in arrays:
         return arrays["classes"].astype(str)
-    count = classes if classes is not None else int(y_train.max(initial=0)) + 1
-    return np.arange(count).astype(str)
+    return numbered_classes(y_train, where) if classes is None else np.arange(classes).astype(str)

@@ -20,6 +20,7 @@ from ...core.options import option
 from ..base import Dataset, sources
 from ..cache import cached
 from ..images import decode_images
+from ..labels import numbered_classes
 from .common import ImageSource, as_dataset, imported
 from .stratify import stratified_test
 
@@ -59,9 +60,11 @@ class Parquet(ImageSource):
         made = {"x": decode_images(columns[image], self.size), "y": y, "classes": classes}
         for column in ("domain", "owner"):
             if (key := getattr(self, column)) in columns:
-                made[column], found = ids_of(columns[key], None, self.path)
-                if column == "domain" or not np.char.isdecimal(found).all():
-                    made[f"{column}s"] = found
+                if None in columns[key]:
+                    raise DataError(f"{self.path}: row {columns[key].index(None)} has no {key}")
+                found, made[column] = np.unique(columns[key], return_inverse=True)
+                if column == "domain" or found.dtype.kind == "U":
+                    made[f"{column}s"] = found.astype(str)
         made["test"] = self._test(columns["file"], len(train), made, name)
         return made
 
@@ -119,8 +122,7 @@ def ids_of(values: Sequence[Any], names: Sequence[str] | None, where: str) -> tu
         raise DataError(f"{where}: row {list(values).index(None)} has no label")
     raw = np.asarray(values)
     if raw.dtype.kind in "iub":
-        count = len(names) if names else int(raw.max()) + 1
-        return raw.astype(np.int64), np.asarray(names if names else np.arange(count).astype(str))
+        return raw.astype(np.int64), np.asarray(names) if names else numbered_classes(raw, where)
     if raw.dtype.kind != "U":
         raise DataError(f"{where}: labels have type {raw.dtype}; expected whole numbers or texts")
     found, ids = np.unique(raw, return_inverse=True)
