@@ -54,6 +54,8 @@ def collapse(scores: Sequence[Score]) -> Collapse:
     n, other = sum(s.n for s in mixed), sum(s.n - s.signs.majority for s in mixed)
     constant = {}
     for mode in mixed[0].signs.guesses if mixed else ():
+        if not all(mode in score.signs.guesses for score in mixed):
+            continue
         most = sum(score.signs.guesses[mode] for score in mixed)
         if n - most <= OTHERS * other:
             constant[mode] = most / n

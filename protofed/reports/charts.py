@@ -65,14 +65,15 @@ def references(report: Report) -> list[Series]:
     runs, series = report["runs"], []
     majority = [run.get("majority") for run in runs]
     chance = [run["results"].get("clf", run["results"].get(run["main"], {})).get("chance") for run in runs]
-    for name, values in (("majority class", majority), ("chance", chance)):
+    for dash, name, values in (((7, 3), "majority class", majority), ((2, 3), "chance", chance)):
         known = {None if value is None else round(value, 1) for value in values}
         for i, (run, value) in enumerate(zip(runs, values)):
             if value is None or (len(known) == 1 and i):
                 continue
             group, whose = (i, f", {run['name']}") if len(known) > 1 else (None, "")
             note = f"{name} {value:.1f}{whose}"
-            series.append(Series(f"{name}{whose}", level=value, note=note, colour="soft", group=group))
+            look: dict[str, Any] = {"colour": "soft", "dash": dash}
+            series.append(Series(f"{name}{whose}", level=value, note=note, group=group, **look))
     return series
 
 

@@ -156,8 +156,8 @@ def _constant(learning: Learning) -> Finding | None:
     modes = ", ".join(f"{mode} {100 * share:.0f} %" for mode, share in constant.items())
     return Finding(
         "constant",
-        f"clients predict a single class for nearly all test samples ({modes}): the models tell classes not "
-        f"apart; {SLOW}",
+        f"clients predict a single class for nearly all test samples ({modes}): the models do not tell "
+        f"classes apart; {SLOW}",
         tuple(constant),
     )
 

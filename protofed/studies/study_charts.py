@@ -93,10 +93,10 @@ def _curve(points: Points, name: str) -> Chart:
 def _levels(found: Sequence[tuple[float, float]]) -> list[Series]:
     """Majority class and chance as lines across, for comparison; of several values the lowest and highest."""
     series = []
-    for i, name in enumerate(("majority class", "chance")):
+    for i, (name, dash) in enumerate((("majority class", (7, 3)), ("chance", (2, 3)))):
         known = [pair[i] for pair in found if not math.isnan(pair[i])]
         for value in dict.fromkeys(round(end(known), 1) for end in (min, max) if known):
-            series.append(Series(name, level=value, note=f"{name} {value:.1f}", colour="soft"))
+            series.append(Series(name, level=value, note=f"{name} {value:.1f}", colour="soft", dash=dash))
     return series
 
 

@@ -60,6 +60,11 @@ def test_a_client_with_one_test_class_says_nothing_of_constancy() -> None:
     assert not collapse([score(100, 100, 100), score(10, 4, 4)]).constant
 
 
+def test_a_mode_that_not_all_clients_have_is_left_out() -> None:
+    other = Score(1, 10, {"lp": 4}, 0.0, {}, Signs({"lp": 10}, 4, 3, 0, 0.5))
+    assert not collapse([score(10, 10, 4), other]).constant
+
+
 def test_spread_of_embeddings() -> None:
     assert relative_spread(torch.ones(4, 3)) == 0
     assert relative_spread(torch.eye(3)) == pytest.approx((2 / 3) ** 0.5)
