@@ -45,7 +45,7 @@ def test_compare_with_others_and_itself(call: Call) -> None:
     found = call("compare", "local", MINE, f"{MINE}:lam=0", *SMALL, "--seeds", "1", "--out", "c", "--quiet")
     assert found.code == 0, found.err
     records = json.loads(Path("c/comparison.json").read_text())
-    (lines,) = [part for part in records.values() if isinstance(part, list)]
+    lines = records["rows"]
     rows = {line["method"] for line in lines}
     assert rows == {"local", MINE, f"{MINE}:lam=0"}
 

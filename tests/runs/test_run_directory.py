@@ -40,7 +40,7 @@ def test_a_new_run_has_its_configuration(tmp_path: Path) -> None:
 
 def test_an_existing_run_is_refused_with_three_ways_out(tmp_path: Path) -> None:
     run_with(tmp_path, 2)
-    with pytest.raises(RunError, match=r"already holds a run: .*resume.*--out.*--force"):
+    with pytest.raises(RunError, match=r"already holds a run: .*resume.*out.*force"):
         RunDir.create(tmp_path, {})
     assert RunDir.open(tmp_path).config == CONFIG
     assert len(RunDir.open(tmp_path).lines("metrics.jsonl")) == 2
