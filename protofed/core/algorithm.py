@@ -228,4 +228,6 @@ def find_leg(algorithm: Algorithm, name: str) -> Leg:
     return legs[name] if name != "eval" else Leg("eval", algorithm.legs[0].down, phases=())
 
 
-methods: Registry[Algorithm] = Registry("method", Algorithm, "protofed.methods", files=True)
+methods: Registry[Algorithm] = Registry(
+    "method", Algorithm, "protofed.methods", files=True, home="protofed.algorithms"
+)

@@ -29,14 +29,18 @@ class Registry(Generic[T]):
     """Names to frozen dataclasses. `make("nway:n=3")` builds one from its written form.
 
     `base` is what all classes derive from, and `group` that of the entry points. With `files`, a class may be
-    named as FILE.py:CLASS.
+    named as FILE.py:CLASS. `home` is the package whose import registers the built-in classes: it is imported
+    when the registry is first asked.
     """
 
-    def __init__(self, kind: str, base: type | None = None, group: str = "", files: bool = False):
+    def __init__(
+        self, kind: str, base: type | None = None, group: str = "", files: bool = False, home: str = ""
+    ):
         self.kind = kind
         self.base = base
         self.group = group
         self.files = files
+        self.home = home
         self._classes: dict[str, type[T]] = {}
         self._entered: dict[str, dict[str, type[T]]] = {}  # by module, then by name
         _registries.append(self)
@@ -58,7 +62,13 @@ class Registry(Generic[T]):
 
         return add
 
+    def _filled(self) -> dict[str, type[T]]:
+        if self.home:
+            import_module(self.home)
+        return self._classes
+
     def __getitem__(self, name: str) -> type[T]:
+        self._filled()
         point = plugins(self.group).get(name) if self.group else None
         if point is not None:
             return self._from_package(name, point)
@@ -74,12 +84,12 @@ class Registry(Generic[T]):
         """Whether it can be asked for. A file is not opened for that."""
         if not isinstance(name, str):
             return False
-        known = name in self._classes or (self.files and (is_form(name) or name.endswith(".py")))
+        known = name in self._filled() or (self.files and (is_form(name) or name.endswith(".py")))
         return known or (bool(self.group) and name in plugins(self.group))
 
     def __iter__(self) -> Iterator[str]:
         outside = plugins(self.group) if self.group else {}
-        return iter(sorted({*self._classes, *outside}))
+        return iter(sorted({*self._filled(), *outside}))
 
     def enter_again(self, module: str) -> None:
         """What a module registered holds again, also where a copy of its file has taken its place since."""
@@ -92,7 +102,7 @@ class Registry(Generic[T]):
             raise ConfigError(f"{where}: options cannot stand here; give them apart: {options}")
         found: type[T] = load_named(form, where, self._what, self._fits)
         self._check(found, where)
-        if found.__name__ in self._classes and self._classes[found.__name__] is not found:
+        if self._filled().get(found.__name__, found) is not found:
             raise ConfigError(f"{where}: there is a built-in {self.kind} of that name; rename the class")
         return found
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -80,3 +83,13 @@ def test_the_same_class_may_be_registered_again() -> None:
     things = registry()
     cls = things["box"]
     assert things.register("box")(cls) is cls
+
+
+def test_methods_are_there_whatever_was_imported_first() -> None:
+    """The package imports nothing by itself; a registry that is asked fetches what belongs to it."""
+    code = "from protofed.config import resolve; print(resolve({'method': 'fedtgp'}).method)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+    )
+    assert ended.stdout.strip() == "fedtgp", ended.stderr

@@ -35,7 +35,7 @@ def _registries_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a page registers is gone after it."""
     registries: list[Registry[Any]] = [methods, sources, partitions, families]
     for registry in registries:
-        monkeypatch.setattr(registry, "_classes", dict(registry._classes))
+        monkeypatch.setattr(registry, "_classes", dict(registry._filled()))
 
 
 @pytest.mark.parametrize("page", ACTIVE)

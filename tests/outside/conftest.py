@@ -19,7 +19,7 @@ from protofed.models.base import families
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a file registers is gone after its test."""
     for registry in (methods, sources, partitions, families):
-        monkeypatch.setattr(registry, "_classes", dict(registry._classes))  # type: ignore[attr-defined]
+        monkeypatch.setattr(registry, "_classes", dict(registry._filled()))  # type: ignore[attr-defined]
     monkeypatch.setattr(user_files, "_loaded", {})
 
 
