@@ -29,6 +29,7 @@ from .data.features import odd_features, sample_rows
 from .data.federated import SplitData
 from .data.loader import Loader
 from .data.merged import Merged
+from .data.partition.pooling import pooled_as_before
 from .data.public import public_samples
 from .data.split_summary import one_class_clients, test_set_notes
 from .engines import choose
@@ -233,6 +234,8 @@ def reopen(
     own, one of more rounds. `changed`: what to do about files of the user's that have changed since;
     `changed_content` is told of data, split or protofed itself that have: without it, that is an error."""
     settings = settings_with_kept(config or directory.config, directory.path, changed, warn)
+    if not has_about(directory.path):  # of an earlier version, which divided training and test rows together
+        settings = {**settings, "partition": pooled_as_before(str(settings["partition"]))}
     experiment = build(resolve(settings))
     check_contents(directory, experiment.contents, warn, changed_content)
     if directory.checkpoints.exist:
@@ -295,6 +298,7 @@ def carry_out(
             if directory:
                 directory.rewind(experiment.federation.round)
                 if not has_about(directory.path):  # a resumed run keeps its own
+                    directory.restate("partition", experiment.config.partition)
                     write_about(directory.path, _about(experiment))
                     keep_files(directory.path, named_here(experiment.config))
             records = experiment.play(directory, progress)

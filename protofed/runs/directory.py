@@ -156,6 +156,11 @@ class RunDir:
             raise RunError(f"cannot go on with {self.path}: {error.strerror or error}") from error
         write_json(self.path / "config.json", config)
 
+    def restate(self, setting: str, value: str) -> None:
+        """Write a setting as this version means it, if the run of an earlier one wrote it otherwise."""
+        if self.config.get(setting) != value:
+            write_json(self.path / "config.json", {**self.config, setting: value})
+
     def finish(self, summary: dict[str, Any]) -> None:
         """Write the summary: the run has come to its end."""
         write_json(self.path / "summary.json", summary)

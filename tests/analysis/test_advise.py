@@ -102,7 +102,7 @@ def test_other_methods_and_bad_targets_are_refused(played):
     other = Toy("local").build(rounds=1)
     with pytest.raises(ConfigError, match="theory is FedProto's"):
         advise(other, [0], 3, 1.0)
-    with pytest.raises(ConfigError, match="eps must be greater than 0"):
+    with pytest.raises(ConfigError, match="eps must be a number greater than 0"):
         advise(played, [0], 3, 0.0)
 
 

@@ -63,3 +63,18 @@ def test_resume_goes_on_and_writes_what_is_new(call: Call, finished: Callable[..
     old, new = (json.loads(Path(f"{run}/about.json").read_text()) for run in ("old", "new"))
     assert old["fingerprints"].pop("earlier rounds") == "not known"
     assert old == new
+
+
+def test_resume_divides_as_the_earlier_version_did(call: Call) -> None:
+    """Some rules merged training and test rows then without being asked to; else the run would go on with
+    other samples."""
+    pooled = "dirichlet:beta=0.5,pool=true"
+    for run in ("old", "new"):
+        call("run", "fedproto", *SMALL, "--partition", pooled, "--rounds", "2", "--out", run, "--quiet")
+    make_older(Path("old"))
+    config = json.loads(Path("old/config.json").read_text())
+    Path("old/config.json").write_text(json.dumps({**config, "partition": "dirichlet:beta=0.5"}))
+    for run in ("old", "new"):
+        assert call("resume", run, "--rounds", "3", "--quiet").code == 0
+    assert lines("old")[2:] == lines("new")[2:]
+    assert json.loads(Path("old/config.json").read_text())["partition"] == pooled

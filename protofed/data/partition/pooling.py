@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...core.errors import ConfigError
-from ...core.options import option
-from ..base import Dataset, Partitioner, Rows, Split
+from ...core.options import option, parse_spec
+from ..base import Dataset, Partitioner, Rows, Split, partitions
 from ..grouped import rank_within
 from ..labels import class_counts, row_labels
 from .sorted_rows import SortedRows, holdout, offsets_of
@@ -83,3 +83,15 @@ def cap_rows(dataset: Dataset, rows: Rows, most: int) -> Rows:
     group = client * dataset.num_classes + row_labels(dataset)[rows.values]
     keep = rank_within(group) < most
     return Rows(rows.values[keep], offsets_of(np.bincount(client[keep], minlength=len(rows))))
+
+
+def pooled_as_before(written: str) -> str:
+    """A rule as a run of an earlier version meant it, when these rules merged training and test rows always.
+
+    >>> pooled_as_before("dirichlet:beta=0.1"), pooled_as_before("nway:n=3")
+    ('dirichlet:beta=0.1,pool=true', 'nway:n=3')
+    """
+    name, options = parse_spec(written)
+    if name not in partitions or not issubclass(partitions[name], PoolingPartitioner) or "pool" in options:
+        return written
+    return f"{written}{',' if options else ':'}pool=true"
