@@ -6,6 +6,7 @@
 - `peers`, `peer_client`, `peer_flower`, `peer_pfl`: other simulators to compare with
 - `aggregation`, `server_step`, `scale`: the server alone, FedTGP's server step, growing federations
 - `machine`: what it is, memory, timing by turns
+- `defaults`: what every method reaches by its bare name, not of speed
 - `house`, `walks`: measures of the code, not of speed
 - `goals`, `tables`, `figure`: what we want to reach, and how results are shown
 """

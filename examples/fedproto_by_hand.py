@@ -16,7 +16,7 @@ from protofed.data import divide, load
 from protofed.data.loader import Loader
 
 CLIENTS, SEED, PARTITION = 6, 0, "nway:n=3,stdev=1,k=10"
-EPOCHS, BATCH, LR, MOMENTUM, LAM = 1, 8, 0.01, 0.5, 1.0
+EPOCHS, BATCH, LR, MOMENTUM, LAM = 5, 10, 0.05, 0.5, 0.1
 
 
 class Net(nn.Module):

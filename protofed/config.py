@@ -32,8 +32,8 @@ from .engines.transport import Transport
 class Train(Opt):
     """Local training at the clients: the optimiser's options, and these."""
 
-    epochs: int = option(1, "local epochs a round", low=0)
-    batch_size: int = option(8, "local batch size", low=1)
+    epochs: int = option(5, "local epochs a round", low=0)
+    batch_size: int = option(10, "local batch size", low=1)
     schedule: str = option("constant", "learning rate over the rounds", choices=("constant", "poly"))
     drop_last: bool = option(False, "leave out an incomplete last batch, also in passes for prototypes")
     shuffle: str = option(
@@ -91,7 +91,9 @@ class Config:
     """Everything that defines a run."""
 
     method: str = option("fedproto", "method: a name, or FILE.py:CLASS")
-    preset: str = option("paper", "the method's published setting")
+    preset: str = option(
+        "default", "values that work on small data; paper: as printed; official: the released code's"
+    )
     options: dict[str, Any] = option({}, "options of the method")
     data: str = option("digits", "data set: a name, or a prefix form such as npz:PATH")
     partition: str = option("nway:n=3,stdev=1,k=10", "how the data is divided among the clients")
@@ -135,7 +137,7 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
         _merge(layer, top, sections, options)
     top["imports"] = load_imports(top.get("imports", ()))
     method = top.get("method", "fedproto")
-    preset = _preset(method, top.get("preset", "paper"))
+    preset = _preset(method, top.get("preset", Config.preset))
     given = {**sections, "train": {**preset.train, **sections["train"]}}
     parts: dict[str, Any] = {
         name: build(cls, given[name], name if name != "rounds" else "settings")  # not "rounds: rounds: …"

@@ -70,7 +70,7 @@ def join(
     task = _task(experiment, config, models, train, client)
     alone = _task(
         experiment,
-        replace(config, method="local", preset="paper", options={}),
+        replace(config, method="local", preset="default", options={}),
         models,
         train,
         client,

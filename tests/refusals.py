@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-SMALL = ("--models", "mlp", "--clients", "4", "--rounds", "2", "--engine", "sequential")
+SMALL = ("--models", "mlp", "--clients", "4", "--rounds", "2", "--epochs", "1", "--engine", "sequential")
 
 
 class Called(NamedTuple):

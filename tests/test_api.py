@@ -18,7 +18,7 @@ from protofed import Client, Model, ProtofedError
 from protofed.core.errors import ConfigError, DataError
 from protofed.runs.directory import RunDir
 
-QUICK = {"rounds": 3, "lr": 0.05, "engine": "sequential"}
+QUICK = {"rounds": 3, "epochs": 1, "lr": 0.05, "engine": "sequential"}
 
 
 class Pair(nn.Module):

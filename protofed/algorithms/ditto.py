@@ -41,7 +41,9 @@ class Ditto(SharedWeights):
     paper = "Li et al., ICML 2021, arXiv:2012.04221"
     modes = ("clf", "global")
     private = ("model.",)
-    presets = {"paper": Preset(train={"init": "common"}, note="own models start from the shared one")}
+    presets = dict.fromkeys(
+        ("default", "paper"), Preset(train={"init": "common"}, note="own models start from the shared one")
+    )
 
     @property
     def legs(self) -> tuple[Leg, ...]:

@@ -15,6 +15,9 @@ the uploads of class c.
 Departures and readings:
 - Eq. 9 prints min_c max_c' and no threshold, against its own prose ("maximum margin … with a threshold
   τ") and Fig. 1; the default is min(max_c min_c' ‖Q[c] − Q[c']‖, τ), which the released code computes.
+  τ is a length in the space of embeddings: the printed 100 belongs to 512 dimensions. With the 50 of a
+  small network nothing stops the margin there, which drives the prototypes apart, which raises the
+  margin; so the default is 10, and preset `paper` has 100.
   `margin=literal` has the printed order, `pairwise_max` the maximum over all pairs; τ caps all of them.
 - Eq. 10 sums over the uploads, mini-batches are not mentioned; as in the released code a step takes the
   mean over a shuffled batch of 10. `server_batch=none` takes all uploads at once.
@@ -77,7 +80,7 @@ class FedTGP(Algorithm):
         "δ: a reading of Eq. 9; fixed at τ (FM); or none (SCL)",
         choices=("adaptive", "pairwise_max", "literal", "fixed", "none"),
     )
-    tau: float = option(100.0, "τ, largest margin", low=0)
+    tau: float = option(10.0, "τ, largest margin", low=0)
     process: bool = option(True, "F, two linear layers after the trainable vectors; false: w/o F")
     server_epochs: int = option(100, "S, epochs of server training a round", low=0)
     server_lr: float = option(0.01, "η of server training", above=0)
@@ -93,9 +96,9 @@ class FedTGP(Algorithm):
     needs = Needs(embedding=True)
     legs = (Leg(down=Protos, up=Protos),)  # no counts: the paper keeps them private
     presets = {
-        "paper": Preset({}, LOCAL, "as printed, with the margin of the prose"),
+        "paper": Preset({"tau": 100.0}, LOCAL, "as printed, with the margin of the prose"),
         "official": Preset(
-            {"level": "sample", "distance": "mse", "lam": 10.0, "proto_pass": "pre"},
+            {"level": "sample", "distance": "mse", "lam": 10.0, "tau": 100.0, "proto_pass": "pre"},
             HTFLLIB_TRAIN,
             "the authors' released code, including its upload of the previous model's prototypes",
         ),

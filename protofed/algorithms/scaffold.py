@@ -53,7 +53,7 @@ class Scaffold(SharedWeights):
     paper = "Karimireddy et al., ICML 2020, arXiv:1910.06378"
     needs = Needs(model=True, sgd=True)
     legs = (Leg(down=Controlled, up=Controlled),)
-    presets = {"paper": Preset(train={"momentum": 0.0}, note="plain SGD")}
+    presets = dict.fromkeys(("default", "paper"), Preset(train={"momentum": 0.0}, note="plain SGD"))
 
     # server
 

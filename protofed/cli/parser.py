@@ -93,7 +93,7 @@ def add_settings(parser: argparse.ArgumentParser, method: str | None) -> None:
     for name, cls in SECTIONS.items():
         group = parser.add_argument_group(titles[name])
         for info in options_of(cls):
-            _add_flag(group, info)
+            _add_flag(group, info, method)
             taken.add(info.name)
     more = parser.add_argument_group(f"options of {method}" if method else "options of the method")
     more.add_argument(
@@ -102,7 +102,7 @@ def add_settings(parser: argparse.ArgumentParser, method: str | None) -> None:
     if method is not None and method in methods:
         for info in options_of(methods[method]):
             if info.name not in taken:
-                _add_flag(more, info, prefix="option:")
+                _add_flag(more, info, method, prefix="option:")
 
 
 def add_import(group: Any) -> None:
@@ -140,16 +140,27 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     return layer
 
 
-def _add_flag(group: Any, info: OptionInfo, prefix: str = "setting:") -> None:
+def _add_flag(group: Any, info: OptionInfo, method: str | None = None, prefix: str = "setting:") -> None:
     flag = "--" + info.name.replace("_", "-")
-    default = "none" if info.default is None else info.default
-    text = f"{info.help} (default: {default})".replace("%", "%%")
+    text = f"{info.help} ({default_of(info, method)})".replace("%", "%%")
     common = {"dest": prefix + info.name, "default": argparse.SUPPRESS, "help": text}
     if info.type is bool:
         group.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
     else:
         choices = "{" + ",".join(info.choices) + "}" if info.choices else _metavar(info.type)
         group.add_argument(flag, metavar=choices, **common)
+
+
+def default_of(info: OptionInfo, method: str | None) -> str:
+    """What a bare run takes, and what the preset `paper` has instead, if the method has one that differs."""
+    presets = methods[method].presets if method is not None and method in methods else {}
+    values = [
+        {**presets[name].options, **presets[name].train}.get(info.name, info.default)
+        for name in ("default", "paper")
+        if name in presets
+    ] or [info.default]
+    default, paper = ("none" if value is None else value for value in (values[0], values[-1]))
+    return f"default: {default}" if default == paper else f"default: {default}; preset paper: {paper}"
 
 
 def _metavar(hint: Any) -> str:

@@ -74,7 +74,12 @@ class Leg:
 
 @dataclass(frozen=True)
 class Preset:
-    """Values that reproduce a published setting: of the method, and of local training."""
+    """Values for a setting, mostly a published one: of the method, and of local training.
+
+    Every method has the preset `default`, which a run takes unless told otherwise. It is empty, that is the
+    options' own defaults, unless the method declares it: values that learn on small data. Where the paper
+    prints others, they are its preset `paper`.
+    """
 
     options: Mapping[str, Any] = field(default_factory=dict)
     train: Mapping[str, Any] = field(default_factory=dict)
@@ -111,13 +116,15 @@ class Algorithm(ABC):
 
     name: ClassVar[str] = ""
     paper: ClassVar[str] = ""  # citation for the docs
-    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType({"paper": Preset()})
+    presets: ClassVar[Mapping[str, Preset]] = MappingProxyType({"default": Preset(), "paper": Preset()})
     sampling: ClassVar[str] = "uniform"  # or "size": probability proportional to the sample count
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "name" not in vars(cls):
             cls.name = cls.__name__  # until it is registered under another
+        if "presets" in vars(cls):
+            cls.presets = MappingProxyType({"default": Preset(), **cls.presets})
 
     @property
     def modes(self) -> tuple[str, ...]:

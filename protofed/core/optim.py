@@ -20,7 +20,7 @@ from .options import option
 class Opt:
     """An optimiser and its options."""
 
-    lr: float = option(0.01, "learning rate", above=0)
+    lr: float = option(0.05, "learning rate", above=0)
     momentum: float = option(0.5, "momentum of SGD", low=0, below=1)
     weight_decay: float = option(0.0, "L2 penalty, added to the gradient", low=0)
     clip: float | None = option(None, "largest norm of a client's gradient", above=0)

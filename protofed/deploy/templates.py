@@ -24,10 +24,10 @@ RECIPE = """\
 # What is trained: any setting of `protofed run --help`, except data, partition and models, which
 # each client chooses for itself.
 method = "fedproto"
-rounds = 20
-epochs = 1
-batch_size = 8
-lr = 0.01
+rounds = 30
+epochs = 5
+batch_size = 10
+lr = 0.05
 eval_every = 5
 
 [transport]

@@ -22,7 +22,7 @@ MANY = 100_000  # clients from which on participants are drawn one by one
 class Rounds:
     """How many rounds, and who takes part."""
 
-    rounds: int = option(20, "rounds to run", low=1)
+    rounds: int = option(30, "rounds to run", low=1)
     participation: float = option(1.0, "fraction of the clients in a round", above=0, high=1)
     sample: int | None = option(None, "number of clients in a round (instead of the fraction)", low=1)
     sampling: str | None = option(

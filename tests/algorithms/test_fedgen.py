@@ -255,8 +255,9 @@ def test_wrong_options(name, value):
 
 def test_presets():
     """FedTGP's values: noise 32, lr 0.1, 100 steps, hidden = K; its code rehearses from round 1 on."""
-    paper = resolve({"method": "fedgen"}).make_method()
+    paper = resolve({"method": "fedgen", "preset": "paper"}).make_method()
     assert (paper.S, paper.d_eps, paper.hidden, paper.lr_g, paper.untrained) == (100, 32, 0, 0.1, False)
     tgp = resolve({"method": "fedgen", "preset": "tgp"})
     assert tgp.make_method().untrained
+    assert tgp.make_method().lr_g == 0.1
     assert (tgp.train.batch_size, tgp.train.momentum) == (10, 0.0)

@@ -57,7 +57,7 @@ def test_correction_by_hand():
 def test_terms_and_their_weights():
     """Eq. 4 with λ2 = 10 λ1 unless given: 100·0.107134 − 1000·0.670820 = −660.107; with λ1 = 1, λ2 = 3:
     0.107134 − 3·0.670820 = −1.905327. No terms: 0."""
-    assert prototype_terms(FedPLCC(), GLOBAL, Z, [0]).item() == pytest.approx(-660.1070, abs=1e-3)
+    assert prototype_terms(FedPLCC(lam1=100.0), GLOBAL, Z, [0]).item() == pytest.approx(-660.1070, abs=1e-3)
     chosen = FedPLCC(lam1=1.0, lam2=3.0)
     assert prototype_terms(chosen, GLOBAL, Z, [0]).item() == pytest.approx(-1.905327, abs=1e-5)
     assert prototype_terms(FedPLCC(terms="none"), GLOBAL, Z, [0]).item() == pytest.approx(0.0, abs=1e-12)
@@ -189,7 +189,7 @@ def test_without_prototype_terms_it_is_fedavg():
 
 
 def test_presets():
-    paper = resolve({"method": "fedplcc"})
+    paper = resolve({"method": "fedplcc", "preset": "paper"})
     assert (paper.train.lr, paper.train.momentum, paper.train.weight_decay) == (0.01, 0.9, 1e-5)
     assert (paper.train.batch_size, paper.train.epochs) == (32, 10)
     assert paper.make_method() == FedPLCC(lam1=100.0, lam2=None, alpha=0.5, tau=0.07, phi=0.5)

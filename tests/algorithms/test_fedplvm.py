@@ -31,7 +31,9 @@ def test_contrast_by_hand():
     L_corr: U = (0.8, 0.4), cos = 0.88/√0.8 = 0.983870, 2·0.016130² = 0.000520.
     """
     assert prototype_terms(HALF, GLOBAL, Z, [0]).item() == pytest.approx(0.040339 + 0.000520, abs=1e-6)
-    assert prototype_terms(FedPLVM(alpha=0.5), GLOBAL, Z, [0]).item() == pytest.approx(4.0859, abs=1e-4)
+    assert prototype_terms(FedPLVM(lam=100.0, alpha=0.5), GLOBAL, Z, [0]).item() == pytest.approx(
+        4.0859, abs=1e-4
+    )
 
 
 def test_correction_over_all_prototypes():
@@ -159,13 +161,13 @@ def test_without_prototype_terms_it_is_fedavg():
 
 
 def test_presets():
-    paper = resolve({"method": "fedplvm"})
+    paper = resolve({"method": "fedplvm", "preset": "paper"})
     assert (paper.train.lr, paper.train.momentum, paper.train.weight_decay) == (0.01, 0.5, 1e-5)
     assert (paper.train.batch_size, paper.train.epochs, paper.train.drop_last) == (32, 2, False)
     method = paper.make_method()
     assert (method.alpha, method.tau, method.lam, method.corr) == (0.25, 0.07, 100.0, "cosine")
     official = resolve({"method": "fedplvm", "preset": "official"})
-    assert official.make_method() == FedPLVM(start="all", weighting="uniform", stale="drop")
+    assert official.make_method() == FedPLVM(lam=100.0, start="all", weighting="uniform", stale="drop")
     assert official.train.drop_last
 
 

@@ -69,7 +69,7 @@ def test_loss_by_hand(tau, contrast):
 
 def test_a_class_without_prototype_has_plain_cross_entropy():
     """α = 1: the first sample has L_gpc = log(1 + 1/e) alone, the second log 3 alone; mean of both."""
-    loss = FedProc().loss(identity_net(), batch(floats([[5.0, 0.0], [1.0, 1.0]]), [0, 2]), view(1.0))
+    loss = FedProc(tau=1.0).loss(identity_net(), batch(floats([[5.0, 0.0], [1.0, 1.0]]), [0, 2]), view(1.0))
     assert float(loss) == pytest.approx((0.313262 + LOG3) / 2, abs=1e-6)
 
 
@@ -80,7 +80,7 @@ def test_awkward_embeddings_have_finite_gradients(dtype, known):
     x = x.to(dtype).requires_grad_()
     net = BoundNet({"model": Halves(nn.Identity(), nn.Linear(2, 3)).to(dtype)}, {})
     seen = {n: t.to(dtype) if t.is_floating_point() else t for n, t in view(0.5, known).items()}
-    loss = FedProc().loss(net, batch(x, [0, 0, 1, 1, 2, 2]), seen)
+    loss = FedProc(tau=1.0).loss(net, batch(x, [0, 0, 1, 1, 2, 2]), seen)
     (grad,) = torch.autograd.grad(loss, x)
     assert torch.isfinite(loss)
     assert torch.isfinite(grad).all()

@@ -106,7 +106,7 @@ def test_loss_between_class_means(distance: str, expected: float) -> None:
     """Batch means (1,0) and (3,4) against (1,2) and (0,0): distances 2 and 5; squares 4 and 25; their
     halves; sums of moduli 2 and 7. EMD: histograms (1,0)–(⅓,⅔) and (3/7,4/7)–(½,½), Σ|cumulated gaps|
     2/3 and 1/14, over D=2: 31/84 in all."""
-    terms = prototype_terms(FedProto(distance=distance), DOWN, X, Y)
+    terms = prototype_terms(FedProto(lam=1.0, distance=distance), DOWN, X, Y)
     assert float(terms) == pytest.approx(expected, abs=1e-6)
 
 
@@ -121,7 +121,7 @@ def test_loss_between_class_means(distance: str, expected: float) -> None:
 )
 def test_loss_of_each_embedding(distance: str, expected: float) -> None:
     """(0,0) and (2,0) are √5 from (1,2), (3,4) is 5 from (0,0); the mean is over all three."""
-    method = FedProto(level="sample", distance=distance)
+    method = FedProto(lam=1.0, level="sample", distance=distance)
     assert float(prototype_terms(method, DOWN, X, Y)) == pytest.approx(expected, abs=1e-6)
 
 
@@ -129,7 +129,7 @@ def test_loss_of_each_embedding(distance: str, expected: float) -> None:
 def test_classes_without_prototype_add_nothing(level: str, expected: float) -> None:
     """Class 1 has no prototype: only class 0 pulls, but its samples stay in the denominator."""
     down = protos({0: ([1.0, 2.0], 5)})
-    terms = prototype_terms(FedProto(level=level), down, X, Y)
+    terms = prototype_terms(FedProto(lam=1.0, level=level), down, X, Y)
     assert float(terms) == pytest.approx(expected, abs=1e-6)
 
 
@@ -272,10 +272,13 @@ def test_share_model_in_the_cache_mode_averages_this_rounds_weights() -> None:
 def test_presets() -> None:
     official = resolve({"method": "fedproto", "preset": "official"})
     assert official.make_method() == FedProto(
-        level="sample", distance="mse", agg="uniform", proto_pass="running", stale="drop"
+        lam=1.0, level="sample", distance="mse", agg="uniform", proto_pass="running", stale="drop"
     )
     assert (official.train.batch_size, official.train.drop_last) == (4, True)
     assert resolve({"method": "fedproto", "preset": "tgp"}).make_method().lam == 10.0  # type: ignore[attr-defined]
+    paper = resolve({"method": "fedproto", "preset": "paper"})
+    assert paper.make_method() == FedProto(lam=1.0)
+    assert (paper.train.batch_size, paper.train.lr, paper.train.epochs) == (8, 0.01, 1)
     assert resolve({"method": "fedproto"}).make_method() == FedProto()
 
 

@@ -176,7 +176,7 @@ def test_without_f_the_vectors_are_the_prototypes():
 
 
 def test_presets_and_modes():
-    config = resolve({"method": "fedtgp"})
+    config = resolve({"method": "fedtgp", "preset": "paper"})
     method = config.make_method()
     assert (method.lam, method.tau, method.server_epochs, method.server_batch) == (0.1, 100.0, 100, 10)
     assert (config.train.batch_size, config.train.lr, config.train.momentum) == (10, 0.01, 0.0)

@@ -26,7 +26,9 @@ def test_both_terms_by_hand():
     """z = (0.8, 0.6), class 0; cosines 0.8, 0.96 (own) and 0.6. With τ = 0.5 the exponentials are
     e^1.6 = 4.953032, e^1.92 = 6.820958, e^1.2 = 3.320117: L_cp = −log(11.773990/15.094107) = 0.248410.
     U = ((1, 0) + (0.6, 0.8))/2 = (0.8, 0.4): L_up = 0.2² = 0.04, per dimension 0.02."""
-    assert prototype_terms(FPL(tau=0.5), GLOBAL, Z, [0]).item() == pytest.approx(0.248410 + 0.04, abs=2e-6)
+    assert prototype_terms(FPL(tau=0.5, pull="sum"), GLOBAL, Z, [0]).item() == pytest.approx(
+        0.248410 + 0.04, abs=2e-6
+    )
     assert prototype_terms(FPL(tau=0.5, pull="mean"), GLOBAL, Z, [0]).item() == pytest.approx(
         0.248410 + 0.02, abs=2e-6
     )
@@ -36,7 +38,7 @@ def test_the_published_temperature_does_not_overflow_in_float32():
     """A sample at the prototype of the other class: L_cp = (1 − 0.8)/0.02 = 10 up to e^−10;
     L_up = ‖(0, 1) − (0.8, 0.4)‖² = 1."""
     down = Clustered({}, GLOBAL.mean.float(), GLOBAL.cls)
-    terms = prototype_terms(FPL(), down, torch.tensor([[0.0, 1.0]]), [0])
+    terms = prototype_terms(FPL(tau=0.02, pull="sum"), down, torch.tensor([[0.0, 1.0]]), [0])
     assert terms.item() == pytest.approx(11.0, abs=1e-3)
 
 
@@ -126,11 +128,12 @@ def test_payload_is_model_and_prototypes():
 
 
 def test_presets():
-    paper = resolve({"method": "fpl"})
+    paper = resolve({"method": "fpl", "preset": "paper"})
+    assert paper.make_method() == FPL(tau=0.02, pull="sum")
     assert (paper.train.lr, paper.train.momentum, paper.train.weight_decay) == (0.01, 0.9, 1e-5)
     assert (paper.train.batch_size, paper.train.epochs) == (64, 10)
     official = resolve({"method": "fpl", "preset": "official"}).make_method()
-    assert official == FPL(pull="mean", proto_pass="running", stale="drop")
+    assert official == FPL(tau=0.02, pull="mean", proto_pass="running", stale="drop")
 
 
 @pytest.mark.parametrize("options", [{"tau": 0}, {"pull": "max"}, {"stale": "cache"}, {"level": 2}])

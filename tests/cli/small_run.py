@@ -14,7 +14,7 @@ import torch
 
 from protofed.cli.main import main
 
-SMALL = ("--models", "mlp", "--clients", "4", "--engine", "sequential")
+SMALL = ("--models", "mlp", "--clients", "4", "--epochs", "1", "--engine", "sequential")
 TIMES = ("seconds", "eval_seconds")
 
 

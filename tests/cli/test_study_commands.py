@@ -16,7 +16,7 @@ from small_run import Call
 
 from protofed.runs.directory import RunDir
 
-SMALL = ("--models", "mlp", "--clients", "4", "--engine", "sequential")
+SMALL = ("--models", "mlp", "--clients", "4", "--epochs", "1", "--engine", "sequential")
 RECIPE = """
 data = "digits"
 partition = "nway:n=3,stdev=1,k=10"

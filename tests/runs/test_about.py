@@ -17,7 +17,13 @@ from protofed.runs.about import AboutRun, has_about, read_about, write_about
 from protofed.runs.directory import RunDir
 from protofed.runs.outcome import Outcome
 
-SMALL = {"models": "mlp:dim=8|mlp:dim=8,hidden=9", "clients": 3, "rounds": 1, "engine": "sequential"}
+SMALL = {
+    "models": "mlp:dim=8|mlp:dim=8,hidden=9",
+    "clients": 3,
+    "rounds": 1,
+    "epochs": 1,
+    "engine": "sequential",
+}
 
 
 def start(path: Path, method: str, force: bool = False) -> RunDir:

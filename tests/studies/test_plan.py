@@ -38,13 +38,13 @@ def test_a_wrong_method_stops_before_anything_runs(text, message):
 
 
 def test_two_names_of_one_run_are_told():
-    with pytest.raises(ConfigError, match="fedproto and fedproto:lam=1 are the same run; leave one out"):
-        plan_comparison(["fedproto", "fedproto:lam=1"], {}, 1)
+    with pytest.raises(ConfigError, match=r"fedproto and fedproto:lam=0\.1 are the same run; leave one out"):
+        plan_comparison(["fedproto", "fedproto:lam=0.1"], {}, 1)
 
 
 def test_all_methods_train_alike():
-    """FPL's preset has batch 64, ten epochs and momentum 0.9; here it gets what all get."""
-    plan = plan_comparison(["fedavg", "fpl", "fedproto_margin"], {"lr": "0.3"}, 2)
+    """FPL's preset `paper` has batch 64, ten epochs and momentum 0.9; here it gets what all get."""
+    plan = plan_comparison(["fedavg", "fpl", "fedproto_margin"], {"lr": "0.3", "preset": "paper"}, 2)
     assert len({planned.config.train for planned in plan}) == 1
     assert plan[0].config.train.lr == 0.3
     assert {planned.config.rounds for planned in plan} == {plan[0].config.rounds}
@@ -97,12 +97,10 @@ def key(**settings):
 
 def test_the_same_numbers_have_the_same_key():
     official = resolve({"method": "fedproto", "preset": "official"})
-    by_hand = resolve(
-        {"method": "fedproto", **official.to_dict()["train"]},
-        {"options": dict(level="sample", distance="mse", agg="uniform", proto_pass="running", stale="drop")},
-    )
+    options = dict(level="sample", distance="mse", agg="uniform", proto_pass="running", stale="drop", lam=1)
+    by_hand = resolve({"method": "fedproto", **official.to_dict()["train"]}, {"options": options})
     assert run_key(official) == run_key(by_hand)
-    assert key(method="fedproto", options={"lam": "1"}) == key(method="fedproto")
+    assert key(method="fedproto", options={"lam": "0.1"}) == key(method="fedproto")
     assert key(engine="sequential", threads=2, workers=3, checkpoint_every=9) == key()
 
 

@@ -14,7 +14,7 @@ from protofed.runs.directory import RunDir
 from protofed.studies.compare import compare, plan_comparison
 from protofed.studies.runner import FAILED, FINISHED, PAUSED, REFUSED, WAITING, carry_out, read_budget
 
-SMALL = {"models": "mlp", "clients": 4, "engine": "sequential", "rounds": 3}
+SMALL = {"models": "mlp", "clients": 4, "engine": "sequential", "rounds": 3, "epochs": 1}
 
 
 class Watch:
