@@ -53,6 +53,7 @@ from ..ops.distances import DISTANCES
 from ..ops.losses import ce, class_pull, sample_pull
 from ..ops.prototypes import Protos, class_means, class_sums, owned, prototype_predictions, supported, table
 
+HARMLESS = 10.0  # a largest margin that keeps prototypes of small networks from running apart: the default
 LOCAL = {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1}
 
 
@@ -80,7 +81,7 @@ class FedTGP(Algorithm):
         "δ: a reading of Eq. 9; fixed at τ (FM); or none (SCL)",
         choices=("adaptive", "pairwise_max", "literal", "fixed", "none"),
     )
-    tau: float = option(10.0, "τ, largest margin", low=0)
+    tau: float = option(HARMLESS, "τ, largest margin", low=0)
     process: bool = option(True, "F, two linear layers after the trainable vectors; false: w/o F")
     server_epochs: int = option(100, "S, epochs of server training a round", low=0)
     server_lr: float = option(0.01, "η of server training", above=0)
@@ -172,9 +173,10 @@ class FedTGP(Algorithm):
         return owned(state.mean, state.known)[:2]
 
     def remarks(self, state: Server) -> list[str]:
-        if self.margin in ("fixed", "none") or float(state.delta) < self.tau:
+        held = float(state.delta) >= self.tau and self.margin not in ("fixed", "none")
+        if not held or self.tau <= HARMLESS:
             return []
         return [
             f"the margin δ stands at its largest value, tau={self.tau:g}: it no longer follows the clients' "
-            "prototypes, which lie far apart; lower lr, raise lam, or raise tau if embeddings are large"
+            f"prototypes, but drives them apart; lower tau (default {HARMLESS:g}) or lr"
         ]

@@ -24,7 +24,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..config import read_recipe
+from ..config import Config, read_recipe
 from ..core.errors import ConfigError, unknown
 from ..core.options import build, option
 from .recipe_checks import check_recipe
@@ -41,7 +41,7 @@ class Row:
 
     name: str = option("", "as printed")
     method: str = option("", "the method, or empty in a table of costs")
-    preset: str = option("paper", "its preset")
+    preset: str = option(Config.preset, "its preset; default: the one at the top of the recipe")
     options: dict[str, Any] = option({}, "its options")
     settings: dict[str, Any] = option({}, "settings of this row")
     mode: str = option("", "prediction mode; default: the method's main one")
@@ -153,10 +153,11 @@ def read(path: Path) -> Recipe:
             raise ConfigError(f"recipe {path}: about.{name}: expected tables, written [[about.{name}]]")
     rest = {key: value for key, value in about.items() if key not in parts}
     where = f"recipe {path.stem}"
+    preset = {key: value for key, value in settings.items() if key == "preset"}
     recipe = Recipe(
         path.stem,
         build(About, rest, f"{where}: about"),
-        tuple(build(Row, row, f"{where}: row") for row in parts["rows"]),
+        tuple(build(Row, {**preset, **row}, f"{where}: row") for row in parts["rows"]),
         tuple(one for column in parts["columns"] for one in _columns(column, f"{where}: column")),
         tuple(build(Order, order, f"{where}: order") for order in parts["orders"]),
         {key: value for key, value in settings.items() if key not in ("method", "preset", "options")},

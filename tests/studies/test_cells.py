@@ -241,7 +241,7 @@ def test_not_comparable(tmp_path: Path, about: str, column: str, settings: dict,
         {"engine": "sequential"},
         {"seed": 5},
         {"rounds": 2},
-        {"options": {"lam": "1.0"}},  # the recipe's value in another spelling
+        {"options": {"lam": "0.10"}},  # the recipe's value in another spelling
     ],
 )
 def test_still_comparable(tmp_path: Path, settings: dict) -> None:

@@ -84,9 +84,9 @@ def test_finished_runs_are_not_repeated(tmp_path: Path, monkeypatch: pytest.Monk
 def test_another_comparison_uses_the_same_runs(tmp_path: Path) -> None:
     carry_out(plan_comparison(["fedproto"], SMALL, 1), tmp_path)
     watch = Watch()
-    carry_out(plan_comparison(["fedproto:lam=1.0", "local"], SMALL, 1), tmp_path, watcher=watch)
+    carry_out(plan_comparison(["fedproto:lam=0.1", "local"], SMALL, 1), tmp_path, watcher=watch)
     assert watch.begun == ["local s0"]
-    assert watch.reused == ["fedproto:lam=1.0 s0"]
+    assert watch.reused == ["fedproto:lam=0.1 s0"]
 
 
 def test_a_method_that_refuses_is_listed_once(tmp_path: Path) -> None:

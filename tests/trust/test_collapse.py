@@ -96,11 +96,13 @@ def test_min_count_leaves_classes_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("margin", "delta", "said"), [("adaptive", 100.0, 1), ("adaptive", 99.0, 0), ("fixed", 100.0, 0)]
+    ("margin", "tau", "delta", "said"),
+    [("adaptive", 100, 100, 1), ("adaptive", 100, 99, 0), ("fixed", 100, 100, 0), ("adaptive", 10, 10, 0)],
 )
-def test_fedtgp_tells_of_a_margin_at_its_clip(margin: str, delta: float, said: int) -> None:
-    state = Server(torch.zeros(2, 2), torch.ones(2, dtype=torch.int64), {}, torch.tensor([delta]))
-    assert len(FedTGP(margin=margin).remarks(state)) == said
+def test_fedtgp_tells_of_a_margin_at_its_clip(margin: str, tau: float, delta: float, said: int) -> None:
+    """The default clip, 10, is where the margin is meant to stop."""
+    state = Server(torch.zeros(2, 2), torch.ones(2, dtype=torch.int64), {}, torch.tensor([float(delta)]))
+    assert len(FedTGP(margin=margin, tau=tau).remarks(state)) == said
 
 
 def test_said_once_and_not_while_a_run_starts(caplog: pytest.LogCaptureFixture) -> None:
