@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-SMALL = ("--models", "mlp", "--clients", "4", "--rounds", "2", "--epochs", "1", "--engine", "sequential")
+SMALL = (
+    "--models", "mlp", "--clients", "4", "--rounds", "2", "--epochs", "1", "--lr", "0.01",
+    "--engine", "sequential",
+)  # fmt: skip
 
 
 class Called(NamedTuple):

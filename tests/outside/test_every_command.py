@@ -18,7 +18,7 @@ def test_run_show_and_repeat(call: Call, folder: Path) -> None:
     """The run is named after the class; its config.json repeats it to the bit."""
     done = call("run", MINE, *SMALL, "--lam", "0.5")
     assert done.code == 0, done.err
-    assert done.out.startswith(f"{MINE} (paper) on digits")
+    assert done.out.startswith(f"{MINE} (default) on digits")
     (path,) = Path("runs").iterdir()
     assert path.name.startswith("FedMedian-digits-")
     assert json.loads((path / "summary.json").read_text())["method"] in (MINE, "FedMedian")
