@@ -43,7 +43,7 @@ def test_fedproto_page() -> None:
     assert seen.params["down"] == 500
     assert seen.params["up"] % 5 == 0
     assert "| ↓ server to client | `mean` | J·D | 500 |" in page
-    assert "| `lam` | `1.0` | λ, weight of the prototype term (Eq. 7) |" in page
+    assert "| `lam` | `0.1` | λ, weight of the prototype term (Eq. 7) |" in page
     assert "[arXiv:2105.00243](https://arxiv.org/abs/2105.00243)" in page
     assert "| `official` | the authors' released code |" in page
     assert sends_prototypes(seen)
@@ -75,7 +75,7 @@ def test_example_commands_are_right(name: str) -> None:
     [
         ("commands", "  --optuna TRIALS       search instead of a full grid"),
         ("commands", "### deploy init"),
-        ("commands", "| `lr` | `0.01` | learning rate |"),
+        ("commands", "| `lr` | `0.05` | learning rate |"),
         ("data", "## digits"),
         ("partitions", "## dirichlet"),
         ("models", "`htfe8`"),
