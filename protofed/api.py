@@ -24,7 +24,7 @@ from .core.user_files import caller_line, reason
 from .data.features import odd_features
 from .data.federated import OwnData
 from .data.own import Samples, read_samples, without_samples
-from .models.own import check_modules, class_names, copy_module, group_modules, input_shapes, two_of
+from .models.given_modules import check_modules, class_names, copy_module, group_modules, input_shapes, two_of
 from .runs.about import AboutRun
 from .runs.directory import RunDir
 from .runs.kept_files import settings_with_kept

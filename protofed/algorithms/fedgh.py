@@ -16,7 +16,7 @@ Departures and readings:
 - A server step takes one pair, in the order of clients and classes, one pass a round, as the released
   loop is written. That loop steps an optimiser which holds the parameters of a client's model, so in the
   released code the header never moves; we do not imitate this. Benchmarks shuffle the pairs into
-  batches: `server_batch`, `server_epochs`, `shuffle`.
+  batches: `server_batch`, `server_epochs`, `server_shuffle`.
 - The released code tests a client's model as it left local training: mode `own`, the client's last
   header on its base. Mode `clf` has the newest global header instead.
 - The header is trained in eval mode (dropout off); its buffers, if any, stay as they were made.
@@ -54,7 +54,7 @@ class FedGH(Algorithm):
     server_lr: float = option(0.01, "η of the header at the server", above=0)
     server_epochs: int = option(1, "passes over the uploaded means a round", low=0)
     server_batch: int = option(1, "uploaded means in a server step", low=1)
-    shuffle: bool = option(False, "shuffle the uploaded means in each pass")
+    server_shuffle: bool = option(False, "shuffle the uploaded means in each pass")
     min_count: int = option(1, "fewest samples of a class for a client to send its mean", low=1)
 
     paper = "Yi et al., ACM MM 2023, arXiv:2303.13137"
@@ -94,7 +94,7 @@ class FedGH(Algorithm):
     def _chunks(self, count: int, turn: Turn) -> Iterator[Tensor]:
         order = turn.generator("server batches")
         for _ in range(self.server_epochs):
-            rows = torch.randperm(count, generator=order) if self.shuffle else torch.arange(count)
+            rows = torch.randperm(count, generator=order) if self.server_shuffle else torch.arange(count)
             yield from torch.split(rows.to(turn.task.device), self.server_batch)
 
     # client

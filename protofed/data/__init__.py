@@ -10,7 +10,7 @@ split = divide("dirichlet:beta=0.5", dataset, clients=20, seed=0)
 - `public`: samples that server and clients share; `own`, `user_source`: what the user brings
 - `features`: what is odd about inputs
 - `augment`, `cache`, `images`, `labels`, `grouped`, `pfllib_files`: what sources and partitioners share
-- `content`: fingerprints of datasets and splits; `split_summary`: what a split looks like
+- `fingerprints`: contents of datasets and splits as short texts; `split_summary`: what a split looks like
 """
 
 from __future__ import annotations

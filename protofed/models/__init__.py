@@ -6,7 +6,7 @@ conv.py, residual.py, trunk.py, split.py, weights.py    what families share
 size.py              refuses what memory does not hold
 probe.py             one pass through a built model, to check it; flops.py: what it costs
 describe.py          rows for listings
-user_module.py       a class in the user's file; own.py: modules that a Python caller brings
+user_module.py       a class in the user's file; given_modules.py: modules that a Python caller brings
 """
 
 from ..core.registry import import_all

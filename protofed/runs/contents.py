@@ -15,7 +15,7 @@ from ..core.data import LocalData
 from ..core.errors import RunError
 from ..core.version import VERSION
 from ..data import Dataset, Split
-from ..data.content import content_of_arrays, content_of_dataset, content_of_split
+from ..data.fingerprints import content_of_arrays, content_of_dataset, content_of_split
 from .about import AboutRun, has_about, read_about, write_about
 from .directory import RunDir
 from .fingerprint import digest, of_settings

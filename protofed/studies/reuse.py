@@ -45,7 +45,7 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Found:
+class OnShelf:
     """Where a planned run is or will be; `note` says why one that looks like it is not taken, or is taken
     without a check."""
 
@@ -73,7 +73,7 @@ class Shelf:
         self._known: dict[tuple[Any, ...], dict[str, str]] = {}
         self._taken: set[Path] = set()
 
-    def find(self, planned: Planned) -> Found:
+    def find(self, planned: Planned) -> OnShelf:
         """A run that is what is planned; else a new place for it."""
         try:
             now = self.contents(planned.config)
@@ -82,8 +82,8 @@ class Shelf:
         wanted = identity(planned.config, now, VERSION)
         for one in self._kept:
             if one.identity == wanted:
-                return Found(one.path, there=True, identity=wanted)
-        return Found(self._place(planned), False, self._why_not(planned, wanted.settings, now), wanted)
+                return OnShelf(one.path, there=True, identity=wanted)
+        return OnShelf(self._place(planned), False, self._why_not(planned, wanted.settings, now), wanted)
 
     def contents(self, config: Config) -> dict[str, str]:
         """Fingerprints of what a run would rest on now; what several runs share is read once."""
@@ -104,13 +104,13 @@ class Shelf:
             self._known[spec,] = of_data(self._data[1])
         return self._data[1]
 
-    def _unchecked(self, planned: Planned, error: ProtofedError) -> Found:
+    def _unchecked(self, planned: Planned, error: ProtofedError) -> OnShelf:
         """The data cannot be read: a finished run with the same settings is still worth a table."""
         for one in self._kept:
             same = one.identity and one.identity.settings == identity(planned.config, {}, "").settings
             if same and one.written.get("data") == planned.config.data and (one.path / FINISH).exists():
-                return Found(one.path, True, f"not checked: {error}", one.identity)
-        return Found(self._place(planned))
+                return OnShelf(one.path, True, f"not checked: {error}", one.identity)
+        return OnShelf(self._place(planned))
 
     def _place(self, planned: Planned) -> Path:
         """A folder that no other run has; one in which no round was finished is begun anew."""

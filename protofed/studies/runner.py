@@ -23,7 +23,7 @@ from ..runs.directory import RunDir
 from ..runs.files import read_json, write_json
 from .model_measures import keep
 from .plan import Planned
-from .reuse import Found, Shelf
+from .reuse import OnShelf, Shelf
 
 FINISHED, PAUSED, REFUSED, FAILED, WAITING = "finished", "paused", "refused", "failed", "not started"
 FAILURE = "failed.json"  # in the directory of a run that failed
@@ -38,7 +38,7 @@ class Done:
     state: str
     message: str = ""
     reused: bool = False  # finished before this study was called
-    found: Found | None = None  # what was on disk
+    found: OnShelf | None = None  # what was on disk
 
 
 class Watcher(Protocol):
@@ -161,7 +161,7 @@ def _looker(
     return look
 
 
-def _look(planned: Planned, found: Found) -> Done:
+def _look(planned: Planned, found: OnShelf) -> Done:
     path = found.path
     if not found.there:
         return Done(planned, path, WAITING, found=found)

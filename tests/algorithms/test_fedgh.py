@@ -16,7 +16,7 @@ from protofed.testing import CHECKS, CLASSES, EMBEDDING, Toy
 
 VARIANTS = [
     Toy("fedgh", models="mixed"),
-    Toy("fedgh", {"server_batch": 4, "server_epochs": 5, "shuffle": True}, models="norm"),
+    Toy("fedgh", {"server_batch": 4, "server_epochs": 5, "server_shuffle": True}, models="norm"),
 ]
 WEIGHT, BIAS = "model.head.weight", "model.head.bias"
 
@@ -98,7 +98,7 @@ def test_steps_equal_torch_sgd_in_the_order_of_clients(size, epochs):
 
 
 def test_shuffled_pairs_follow_the_turn():
-    method, turn = server(server_lr=0.3, shuffle=True)
+    method, turn = server(server_lr=0.3, server_shuffle=True)
     mean, cls = pairs()
     after = method.aggregate(header(), received(mean, cls), turn).weights
     order = torch.randperm(7, generator=turn.generator("server batches"))

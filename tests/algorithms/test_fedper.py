@@ -86,8 +86,8 @@ def test_heads_may_differ():
     heads = [nn.Linear(EMBEDDING, CLASSES), nn.Sequential(nn.Linear(EMBEDDING, 7), nn.Linear(7, CLASSES))]
     data = [toy_data("train", k) for k in (0, 1)]
     clients = [protofed.Client(model(head).double(), (part.x, part.y)) for head, part in zip(heads, data)]
-    protofed.federate(clients, "fedper", classes=CLASSES, rounds=1, dtype="float64")
-    one, two = (client.model.state_dict() for client in clients)
+    result = protofed.federate(clients, "fedper", classes=CLASSES, rounds=1, dtype="float64")
+    one, two = (model.state_dict() for model in result.models)
     assert torch.equal(one["base.weight"], two["base.weight"])
     assert {"head.0.weight", "head.1.weight"} < two.keys()
 
@@ -110,7 +110,7 @@ def test_a_part_that_does_not_exist_is_refused():
 
 
 def test_a_split_that_shares_nothing_is_refused():
-    with pytest.raises(ConfigError, match=r"all of model mlp would be private.*--split"):
+    with pytest.raises(ConfigError, match=r"all of model mlp would be private.*`split`"):
         Toy("fedper", {"split": "base+head"}).build()
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from refusals import Call
 
-from protofed.data import content, divide, load
-from protofed.data.content import content_of_arrays, content_of_dataset, content_of_split
+from protofed.data import divide, fingerprints, load
+from protofed.data.fingerprints import content_of_arrays, content_of_dataset, content_of_split
 
 SMALL = (
     "--partition", "iid", "--clients", "2", "--models", "mlp:dim=4", "--rounds", "2",
@@ -69,7 +69,7 @@ def test_one_value_type_or_shape_counts() -> None:
 def test_large_arrays_are_known_by_some_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten of a thousand rows are read, with the first and the last."""
     rows = np.arange(4000, dtype=np.float32).reshape(1000, 4)
-    monkeypatch.setattr(content, "MOST_BYTES", 10 * rows[0].nbytes)
+    monkeypatch.setattr(fingerprints, "MOST_BYTES", 10 * rows[0].nbytes)
     whole = content_of_arrays([rows])
     for row, seen in ((0, True), (999, True), (1, False)):
         changed = rows.copy()
