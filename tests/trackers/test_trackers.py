@@ -209,7 +209,7 @@ def test_mlflow_gets_settings_and_metrics(run: RunDir, store: Path) -> None:
     found = mlflow_run(run, store)
     assert (found.name, found.status) == ("run", "FINISHED")
     assert found.params["seed"] == "3"
-    assert found.params["train.lr"] == "0.01"
+    assert found.params["train.lr"] == "0.05"
     assert found.history["acc/clf/mean"] == [(1, 10.0), (3, 30.0)]
     assert len(found.history["train_loss"]) == 3
 
