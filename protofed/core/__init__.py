@@ -19,6 +19,6 @@ what all need
     registry.py     names of methods, sources, partitioners and models
     plugins.py      those of other installed packages
     user_files.py   those in the user's own files; written_files.py: where settings name such files
-    tensor_file.py  tensors as bytes
+    tensor_file.py  tensors as bytes; checksums.py: whether a file is as it was written
     max_pool.py, torchvision_shim.py, version.py
 """

@@ -26,6 +26,10 @@ class RunError(ProtofedError):
     """A run directory that cannot be written, read or resumed."""
 
 
+class DamageError(RunError):
+    """A file that is not as it was written."""
+
+
 class EngineError(ProtofedError):
     """An engine that cannot carry out what it was asked for."""
 

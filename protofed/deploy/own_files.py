@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..core.checksums import digest
 from ..core.errors import ConfigError
 from ..core.user_files import UserFile, load_file
 from ..core.written_files import MODULE, change_files, files_in
-from ..runs.fingerprint import digest, of_file
+from ..runs.fingerprint import of_file
 
 OF_CLIENTS = ("data", "partition", "models")  # which each client chooses for itself
 

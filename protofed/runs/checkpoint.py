@@ -11,13 +11,13 @@ no manifest names is deleted afterwards.
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from safetensors import SafetensorError
 
 from ..core.answer import ClientState
+from ..core.checksums import digest
 from ..core.errors import MessageError, RunError
 from ..core.record import Record, Tree
 from ..core.tensor_file import of_bytes, to_bytes
@@ -128,7 +128,7 @@ class Checkpoints:
     def _write(self, name: str, arrays: Tree) -> None:
         data = to_bytes(arrays)
         write_atomic(self.directory / name, data)
-        self._files[name] = {"bytes": len(data), "blake2b": _digest(data)}
+        self._files[name] = {"bytes": len(data), "blake2b": digest(data)}
 
     def _read(self, name: str, files: dict[str, dict[str, Any]]) -> Tree:
         path = self.directory / name
@@ -136,7 +136,7 @@ class Checkpoints:
             data = path.read_bytes()
         except OSError as error:
             raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
-        if len(data) != files[name]["bytes"] or _digest(data) != files[name]["blake2b"]:
+        if len(data) != files[name]["bytes"] or digest(data) != files[name]["blake2b"]:
             raise RunError(f"{path} is damaged ({len(data)} bytes, {files[name]['bytes']} expected)")
         try:
             return of_bytes(data)
@@ -149,7 +149,3 @@ class Checkpoints:
             if path.name not in used:
                 path.unlink()
                 self._files.pop(path.name, None)
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..core.checksums import digest
 from ..core.data import LocalData
 from ..core.errors import RunError
 from ..core.version import VERSION
@@ -18,7 +19,7 @@ from ..data import Dataset, Split
 from ..data.fingerprints import content_of_arrays, content_of_dataset, content_of_split
 from .about import AboutRun, has_about, read_about, write_about
 from .directory import RunDir
-from .fingerprint import digest, of_settings
+from .fingerprint import of_settings
 
 DATA, SPLIT, PUBLIC = "data", "split", "public"
 EARLIER = "earlier rounds"  # of a run that was gone on with after a change; no other run has such a mark

@@ -6,23 +6,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from ..core.algorithm import methods
+from ..core.checksums import digest
 from ..core.errors import RunError
 from ..core.plugins import plugins
 from ..core.user_files import UserFile, load_file
 from ..core.written_files import files_in
 
 WEIGHTS = re.compile(r"(?<=pretrained=)[^,|]+")  # within the written form of models
-
-
-def digest(data: bytes) -> str:
-    """Of any content."""
-    return blake2b(data, digest_size=16).hexdigest()
 
 
 def of_file(path: Path) -> str:

@@ -15,11 +15,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..core.checksums import digest
 from ..core.errors import RunError
 from ..core.user_files import UserFile, absolute, load_file
 from ..core.written_files import change_files, files_in
 from .files import read_json, write_atomic, write_json
-from .fingerprint import digest, of_file, user_files
+from .fingerprint import of_file, user_files
 
 FOLDER = "files"
 INDEX = "index.json"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import Config, resolve
+from ..core.checksums import digest
 from ..core.errors import ProtofedError
 from ..core.version import VERSION
 from ..core.written_files import change_files
@@ -23,7 +24,7 @@ from ..experiment import public_data
 from ..runs.about import AboutRun, has_about, read_about
 from ..runs.contents import DATA, EARLIER, by_content, changes, of_data, of_public, of_split
 from ..runs.directory import RunDir
-from ..runs.fingerprint import digest, of_settings, weights_in
+from ..runs.fingerprint import of_settings, weights_in
 from ..runs.kept_files import settings_with_kept
 from .plan import Planned, deciding
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..core.checksums import digest
 from ..core.errors import RunError
 from ..runs.files import finite, read_json, write_atomic
-from ..runs.fingerprint import digest
 from .runner import Done
 from .tables import Table, as_csv
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from refusals import SMALL, Call, assert_refused
 
-from protofed.runs.fingerprint import digest, of_file, of_package
+from protofed.runs.fingerprint import of_file, of_package
 
 MINE = "fedmedian.py:FedMedian"
 
