@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from refusals import SMALL, Call, assert_refused
 
+from protofed.core.checksums import digest
 from protofed.runs.fingerprint import of_file, of_package
 
 MINE = "fedmedian.py:FedMedian"
