@@ -21,14 +21,15 @@ from torch import nn
 from .. import experiment as experiments
 from ..config import Config, resolve
 from ..core.errors import ConfigError, MessageError, ProtofedError
+from ..core.outside import Fields, read_json
 from ..core.task import Group, Task
 from ..models.base import Model
 from ..models.groups import assign
 from .own_files import by_name, check_member, fingerprints, found_at, load_common
 
-LONGEST = 1_000_000  # characters of a hello
+LONGEST, LONGEST_AGREEMENT = 1_000_000, 100_000_000  # characters of a hello, and of what answers them all
 MOST_AXES, MOST_NUMBERS, MOST_DIM = 6, 10**8, 10**6  # of an input, and of an embedding
-MOST_CLASSES, MOST_SAMPLES, MOST_FILES, MOST_TEXT = 10**5, 10**12, 100, 1000
+MOST_CLASSES, MOST_FILES, MOST_DEPTH = 10**5, 100, 16
 
 
 @dataclass(frozen=True)
@@ -69,64 +70,47 @@ class Agreement:
     @classmethod
     def of_json(cls, text: str) -> Agreement:
         """Inverse of `to_json`; MessageError for anything else."""
-        try:
-            found = json.loads(text)
-            members = tuple(read_member(member) for member in found["members"])
-            files = {str(name): str(value) for name, value in found.get("files", {}).items()}
-            return cls(found["experiment"], found["config"], tuple(found["classes"]), members, files)
-        except (ValueError, TypeError, KeyError) as error:
-            raise MessageError(f"the agreement is damaged ({error!r})") from error
+        where = "the agreement"
+        found = Fields(read_json(text, where, LONGEST_AGREEMENT, depth=MOST_DEPTH), where)
+        members, config = found.any("members"), found.any("config")
+        if not isinstance(members, list) or not isinstance(config, dict):
+            raise MessageError(f"{where} is damaged (members or config)")
+        files = _files(found, MOST_FILES) if "files" in found else {}
+        classes = found.texts("classes", MOST_CLASSES)
+        return cls(found.text("experiment"), config, classes, tuple(map(read_member, members)), files)
 
 
-def parse_member(text: str) -> Member:
+def parse_member(text: Any) -> Member:
     """What a client's hello says of it. It comes from another machine: its length is looked at first."""
-    if len(text) > LONGEST:
-        raise MessageError(f"hello: {len(text):,} characters; expected at most {LONGEST:,}")
-    try:
-        return read_member(json.loads(text))
-    except (ValueError, RecursionError) as error:
-        raise MessageError(f"hello: damaged ({type(error).__name__})") from error
+    return read_member(read_json(text, "hello", LONGEST, depth=3))
 
 
 def read_member(values: Any) -> Member:
-    """From JSON values; types and sizes are checked, because they come from another machine."""
-    try:
-        member = Member(
-            name=str(values["name"]),
-            model=str(values["model"]),
-            shape=tuple(int(size) for size in values["shape"]),
-            dim=int(values["dim"]),
-            classes=tuple(str(name) for name in values["classes"]),
-            train=int(values["train"]),
-            test=int(values["test"]),
-            dense=bool(values["dense"]),
-            files={str(name): str(value) for name, value in values.get("files", {}).items()},
+    """From JSON values. Nothing that the server would have to build may be larger than anybody needs."""
+    found = Fields(values, "hello")
+    member = Member(
+        name=found.text("name"),
+        model=found.text("model"),
+        shape=found.wholes("shape", MOST_AXES, 1, MOST_NUMBERS),
+        dim=found.whole("dim", 0, MOST_DIM),
+        classes=found.texts("classes", MOST_CLASSES),
+        train=found.whole("train"),
+        test=found.whole("test"),
+        dense=found.flag("dense"),
+        files=_files(found, MOST_FILES) if "files" in found else {},
+    )
+    if math.prod(member.shape) > MOST_NUMBERS:
+        raise MessageError(
+            f"hello: an input of shape {list(member.shape)}; expected at most {MOST_NUMBERS:,}"
         )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise MessageError(f"hello: damaged ({error!r})"[:300]) from error
-    if min(member.train, member.test, member.dim) < 0 or not member.classes:
-        raise MessageError(f"hello of {member.name}: {member.train} samples, {len(member.classes)} classes")
-    _check_bounds(member)
+    if not member.classes or len(set(member.classes)) < len(member.classes):
+        raise MessageError("hello: classes: expected at least one, and none twice")
     return member
 
 
-def _check_bounds(member: Member) -> None:
-    """Nothing that the server would have to build may be larger than anybody needs."""
-    texts = [member.name, member.model, *member.classes, *member.files, *member.files.values()]
-    bounds = {
-        "axes of an input": (len(member.shape), MOST_AXES),
-        "numbers in an input": (math.prod(member.shape), MOST_NUMBERS),
-        "embedding size": (member.dim, MOST_DIM),
-        "classes": (len(member.classes), MOST_CLASSES),
-        "samples": (max(member.train, member.test), MOST_SAMPLES),
-        "files": (len(member.files), MOST_FILES),
-        "characters of a text": (max(map(len, texts)), MOST_TEXT),
-    }
-    for what, (value, most) in bounds.items():
-        if not 0 <= value <= most:
-            raise MessageError(f"hello: {what}: {value}; expected at most {most:,}"[:300])
-    if any(size < 1 for size in member.shape):
-        raise MessageError(f"hello: an input of shape {list(member.shape)}")
+def _files(values: Fields, most: int) -> dict[str, str]:
+    files = values.named("files", most)
+    return {name: files.text(name) for name in files.values}
 
 
 def agree(experiment: str, config: Config, members: Sequence[Member], wanted: Sequence[str]) -> Agreement:

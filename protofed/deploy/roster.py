@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.errors import EngineError, MessageError
+from ..core.outside import SAID, reading
 from ..flower.link import GridLink
-from ..flower.messages import reading
 from ..flower.packet import Packet
 from .agreement import Agreement, Member, parse_member
 
@@ -73,7 +73,9 @@ class Roster:
             text = {"kind": "agreement", "agreement": self.agreement.to_json()}
             for node, reply in self._ask(told, text).items():
                 if "error" in reply.meta:
-                    log.warning("node %d did not take the agreement: %s", node, reply.meta["error"])
+                    log.warning(
+                        "node %d did not take the agreement: %s", node, str(reply.meta["error"])[:SAID]
+                    )
                 else:
                     self._told.add(node)
 
@@ -89,9 +91,9 @@ class Roster:
     def _greet(self, node: int, reply: Packet) -> None:
         try:
             if "error" in reply.meta:
-                raise MessageError(str(reply.meta["error"]))
+                raise MessageError(str(reply.meta["error"])[:SAID])
             with reading("its hello"):
-                member = parse_member(str(reply.meta.get("member", "null")))
+                member = parse_member(reply.meta.get("member"))
             self._check_name(node, member.name)
             client = self.clients.index(member.name)
             if self.agreement is not None and self.agreement.members[client] != member:

@@ -11,7 +11,8 @@ int8    q = round(x / s) with s = max|row| / 127 for each row of a matrix, the s
 The buffer says itself what is in it; beside it travel the codes, {name: [code, dtype before]}, of what lost
 precision. The header costs some 35 bytes an array more than a layout of our own did: on the wire, ten
 prototypes of 512 numbers are 98 of 21,600 bytes more, and 186 of 6,400 in int8. For that, the format is
-public, and its reader checks offsets and sizes. Nothing here can run code.
+public, and its reader checks offsets and sizes, after ours (core/outside.py) has looked at the header.
+Nothing here can run code.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from typing import cast
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
-from safetensors import SafetensorError
 from torch import Tensor
 
 from ..core.errors import MessageError
+from ..core.outside import HEADER, TEXT, Fields, read_json, read_tensors, shown
 from ..core.record import Tree
-from ..core.tensor_file import of_bytes, plain, to_bytes
+from ..core.tensor_file import plain, to_bytes
 from .packet import SCHEMA, Meta, Packet
 
 META, ARRAYS, CODES = "meta", "arrays", "codes"
@@ -46,6 +47,7 @@ DTYPES = (
     torch.int64,
 )
 HALF_MAX = 65504.0
+MOST_META = 50  # named values of a message
 SHORT_ROW = 4  # numbers: with its scale of four bytes such a row is no smaller in int8 than in fp16
 SCALE = "*"  # behind the name of an int8 array: the scales of its rows
 
@@ -69,12 +71,16 @@ def decode(content: RecordDict) -> Packet:
     """Inverse of `encode`; a message that is not ours raises MessageError."""
     records, arrays = content.config_records, content.array_records
     if META not in records or ARRAYS not in arrays:
-        raise MessageError(f"message: expected the records {META!r} and {ARRAYS!r}, got {sorted(content)}")
+        got = ", ".join(shown(name) for name in sorted(content)[:4])
+        raise MessageError(f"message: expected the records {META!r} and {ARRAYS!r}, got {got}")
+    if len(records[META]) > MOST_META or any(len(key) > TEXT for key in records[META]):
+        raise MessageError(f"message: {len(records[META]):,} named values; expected at most {MOST_META}")
     meta = cast(Meta, dict(records[META]))
     if meta.get("schema") != SCHEMA:
+        other = shown(meta.get("schema"))
         raise MessageError(
-            f"message: it has schema {meta.get('schema')}, this side has {SCHEMA}; install the same version "
-            "of protofed at the server and at all clients"
+            f"message: it has schema {other}, this side has {SCHEMA}; install the same version of protofed "
+            "at the server and at all clients"
         )
     buffer, codes = _buffer(arrays[ARRAYS]), str(meta.pop(CODES, ""))
     tensors = unpack(buffer, codes) if buffer or codes else {}
@@ -84,10 +90,10 @@ def decode(content: RecordDict) -> Packet:
 def _buffer(record: ArrayRecord) -> bytes:
     others = sorted(record.keys() - {BUFFER})
     if others:
-        raise MessageError(f"message: unexpected array {others[0]!r}; expected {BUFFER!r} alone")
+        raise MessageError(f"message: unexpected array {shown(others[0])}; expected {BUFFER!r} alone")
     array = record.get(BUFFER)
     if array is not None and array.stype != SERIAL:
-        raise MessageError(f"message: the array is of kind {array.stype!r}; expected {SERIAL!r}")
+        raise MessageError(f"message: the array is of kind {shown(array.stype)}; expected {SERIAL!r}")
     return b"" if array is None else array.data
 
 
@@ -116,10 +122,7 @@ def pack(arrays: Mapping[str, Tensor], precision: str = "full") -> tuple[bytes, 
 
 def unpack(buffer: bytes, codes: str) -> Tree:
     """Inverse of `pack`; MessageError unless buffer and codes fit each other exactly."""
-    try:
-        arrays = of_bytes(buffer)
-    except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
-        raise MessageError(f"message: the buffer is damaged ({error})") from error
+    arrays = read_tensors(buffer, "message")
     for name, tensor in arrays.items():
         if tensor.dtype not in DTYPES:
             raise MessageError(f"message: array {name!r} has the type {tensor.dtype}; expected numbers")
@@ -130,14 +133,15 @@ def unpack(buffer: bytes, codes: str) -> Tree:
 
 
 def _entries(codes: str) -> dict[str, tuple[str, str]]:
-    try:
-        entries = json.loads(codes)
-        for name, (code, dtype) in entries.items():
-            if code not in ("fp16", "int8") or dtype not in WIDE:
-                raise ValueError(f"entry {name!r}")
-    except (ValueError, TypeError, AttributeError) as error:
-        raise MessageError(f"message: the codes are damaged ({error})") from error
-    return entries  # type: ignore[no-any-return]
+    where = "message: the codes"
+    entries = Fields(read_json(codes, where, HEADER, depth=2), where)
+    found = {}
+    for name in entries.values:
+        pair = entries.texts(name, 2)
+        if len(pair) != 2 or pair[0] not in ("fp16", "int8") or pair[1] not in WIDE:
+            raise MessageError(f"{where}: damaged (entry {shown(name)})")
+        found[name] = (pair[0], pair[1])
+    return found
 
 
 def _coded(arrays: Tree, name: str, code: str) -> tuple[Tensor, Tensor | None]:

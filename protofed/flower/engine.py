@@ -20,13 +20,14 @@ from typing import Any, ClassVar
 from ..core.answer import Answer, ClientState, Failure, Reply, Score
 from ..core.data import ClientData, LocalData
 from ..core.errors import EngineError, MessageError
+from ..core.outside import SAID, reading, shown
 from ..core.record import Tree
 from ..core.task import Task
 from ..engines.base import Engine, Job
 from ..engines.checks import SAMPLES, Checks, Outside, Reference
 from ..engines.store import Store
 from ..engines.transport import Transport
-from .messages import read_reply, read_score, reading, tag_of, write_job
+from .messages import read_reply, read_score, tag_of, write_job
 from .packet import Exchanged, Link, Meta, Packet
 from .vault import Tag, Vault
 
@@ -88,10 +89,10 @@ class Flower(Engine):
             reason = got.failures.get(client)
             try:
                 if reason is None:
-                    most = None if self._tested is None else self._tested(client)
+                    samples = None if self._tested is None else self._tested(client)
                     with reading(f"test of client {client}"):
                         score = read_score(
-                            client, got.replies[client], self.task.C, self.task.algorithm.modes, most
+                            client, got.replies[client], self.task.C, self.task.algorithm.modes, samples
                         )
                     yield score
                     continue
@@ -230,8 +231,8 @@ class Flower(Engine):
 def _mismatch(asked: Meta, got: Meta) -> str | None:
     """Why a reply is no answer to the packet."""
     if "error" in got:
-        return str(got["error"])
+        return str(got["error"])[:SAID]
     for key in ("kind", "client", "session", "tag"):
         if key in asked and got.get(key) != asked[key]:
-            return f"answered {key} {got.get(key)!r}, asked was {asked[key]!r}"
+            return f"answered {key} {shown(got.get(key))}, asked was {asked[key]!r}"
     return None

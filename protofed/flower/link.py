@@ -10,8 +10,8 @@ from flwr.app import ArrayRecord, Message, MessageType
 from flwr.serverapp import Grid
 
 from ..core.errors import MessageError
+from ..core.outside import SAID, reading
 from .codec import arrays_of, decode, encode, size
-from .messages import reading
 from .packet import Exchanged, Packet
 
 POLL_SECONDS = 0.1
@@ -77,6 +77,6 @@ class GridLink:
 def _read(message: Message) -> Packet:
     if message.has_error():
         raise MessageError(
-            f"Flower reports error {message.error.code}: {message.error.reason or 'no reason'}"
+            f"Flower reports error {message.error.code}: {str(message.error.reason or 'no reason')[:SAID]}"
         )
     return decode(message.content)

@@ -3,42 +3,33 @@
 job     kind, client, and the turn (round and leg as a tag, epochs, late); the download as tensors
 reply   n, steps, samples, loss; the upload as tensors
 score   n, loss, correct by mode, signs; confusion matrices of dense labels as tensors
+
+Both sides read with bounds (core/outside.py): a message comes from another machine.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import math
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
+from typing import Any
+
+import torch
 
 from ..core.algorithm import find_leg
 from ..core.answer import Reply, Score, Signs, Work
-from ..core.errors import MessageError, ProtofedError
+from ..core.errors import MessageError
+from ..core.outside import COUNT, Fields, read_json, shown
 from ..core.record import Tree
 from ..core.task import ClientTurn, Task
 from ..engines.base import Job
+from ..runs.files import finite
 from .packet import Meta, Packet
 from .vault import Tag
 
 TRAIN, EVALUATE = "train", "evaluate"
-MOST_STEPS = 10**12  # and samples: a count beyond is no count
 LONGEST = 100_000  # characters of text in a test result
-log = logging.getLogger("protofed")
-
-
-@contextmanager
-def reading(whose: str) -> Iterator[None]:
-    """Whatever goes wrong while a client's message is read is refused as that client's fault: it never ends
-    the run. The log tells all of it."""
-    try:
-        yield
-    except ProtofedError:
-        raise
-    except Exception as error:
-        log.exception("%s cannot be read", whose)
-        raise MessageError(f"{whose} cannot be read ({type(error).__name__})") from error
+MOST_LOSS = 1e12
 
 
 def tag_of(job: Job) -> Tag:
@@ -73,15 +64,14 @@ def read_job(task: Task, client: int, packet: Packet) -> Job:
 
 
 def _turn(task: Task, client: int, meta: Meta) -> ClientTurn:
-    try:
-        if meta["kind"] == EVALUATE:
-            return ClientTurn(task, int(meta["round"]), "eval", client=client)
-        tag, epochs, late = Tag.read(str(meta["tag"])), int(meta["epochs"]), bool(meta["late"])
-    except (KeyError, ValueError, TypeError) as error:
-        raise MessageError(f"the message is damaged ({error!r})") from error
+    values = Fields(meta, "the message")
+    if meta["kind"] == EVALUATE:
+        return ClientTurn(task, values.whole("round"), "eval", client=client)
+    tag = Tag.read(values.text("tag"))
     if tag is None or not 0 <= tag.leg < len(task.algorithm.legs):
-        raise MessageError(f"the method has no leg {meta['tag']!r}")
+        raise MessageError(f"the method has no leg {shown(meta['tag'])}")
     leg = task.algorithm.legs[tag.leg].name
+    epochs, late = values.whole("epochs"), values.flag("late")
     return ClientTurn(task, tag.round, leg, client=client, epochs=epochs, late=late)
 
 
@@ -93,15 +83,12 @@ def write_reply(reply: Reply) -> tuple[Meta, Tree]:
 
 def read_reply(job: Job, packet: Packet) -> Reply:
     """The reply to a job; what its upload holds is checked elsewhere (engines/checks.py)."""
-    task, client, meta = job.turn.task, job.client, packet.meta
-    try:
-        n, steps, samples = (int(meta[key]) for key in ("n", "steps", "samples"))
-        loss = float(meta["loss"])
-    except (KeyError, ValueError, TypeError, OverflowError) as error:
-        raise MessageError(f"client {client}: the reply is damaged ({error!r})") from error
-    counted = all(0 <= count <= MOST_STEPS for count in (steps, samples))
-    if not counted or (steps and not math.isfinite(loss)):
-        raise MessageError(f"client {client}: {steps} steps, {samples} samples, loss {loss}")
+    task, client = job.turn.task, job.client
+    values = Fields(packet.meta, f"client {client}: the reply")
+    n, steps, samples = (values.whole(key) for key in ("n", "steps", "samples"))
+    loss = values.number("loss", -MOST_LOSS, MOST_LOSS)
+    if steps and math.isnan(loss):
+        raise MessageError(f"client {client}: the reply: loss nan after {steps} steps; training diverged")
     try:
         up = job.leg.up.of({name: tensor.to(task.device) for name, tensor in packet.arrays.items()})
     except MessageError as error:
@@ -110,37 +97,54 @@ def read_reply(job: Job, packet: Packet) -> Reply:
 
 
 def write_score(score: Score) -> tuple[Meta, Tree]:
-    """A test result."""
-    signs = json.dumps(score.signs)
-    meta: Meta = {"n": score.n, "loss": score.loss, "correct": json.dumps(score.correct), "signs": signs}
-    return meta, score.confusion
+    """A test result. What was not measured is null."""
+    told: dict[str, Any] = {"loss": score.loss, "correct": score.correct, "signs": score.signs._asdict()}
+    return {"n": score.n, "score": json.dumps(finite(told))}, score.confusion
 
 
-def read_score(client: int, packet: Packet, classes: int, modes: Collection[str], most: int | None) -> Score:
+def read_score(
+    client: int, packet: Packet, classes: int, modes: Collection[str], samples: int | None
+) -> Score:
     """The test result of a client; MessageError if it cannot be one. `modes`: those that the method predicts
-    by; `most`: test samples with which the client joined, if labels are not of pixels."""
-    if len(str(packet.meta.get("correct"))) + len(str(packet.meta.get("signs"))) > LONGEST:
-        raise MessageError(f"test of client {client}: more than {LONGEST:,} characters")
-    try:
-        n, loss = int(packet.meta["n"]), float(packet.meta["loss"])
-        correct = {str(mode): int(count) for mode, count in json.loads(str(packet.meta["correct"])).items()}
-        guesses, majority, own, few, spread = json.loads(str(packet.meta["signs"]))
-        guesses = {str(mode): int(count) for mode, count in guesses.items()}
-        signs = Signs(guesses, int(majority), int(own), int(few), float(spread))
-    except (KeyError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise MessageError(f"test of client {client}: the reply is damaged ({error!r})"[:300]) from error
-    whole = correct.keys() == set(modes) or (most is None and {"clf"} <= correct.keys() <= set(modes))
+    by; `samples`: test samples with which the client joined, if labels are not of pixels."""
+    where = f"test of client {client}"
+    meta = Fields(packet.meta, where)
+    n = meta.whole("n")
+    if samples is not None and n != samples:
+        raise MessageError(f"{where}: {n} samples; it joined with {samples}")
+    told = Fields(read_json(meta.any("score"), where, LONGEST), where)
+    correct = _counts(told.named("correct", len(modes)), n)
+    whole = correct.keys() == set(modes) or (samples is None and {"clf"} <= correct.keys() <= set(modes))
     if n and not whole:  # with dense labels a method may predict by fewer modes
-        told = f"{sorted(correct)}; expected {sorted(modes)}"
-        raise MessageError(f"test of client {client}: modes {told}"[:300])
-    if most is not None and n > most:
-        raise MessageError(f"test of client {client}: {n} samples; it joined with {most}")
-    if n < 0 or not all(0 <= count <= n for count in correct.values()):
-        raise MessageError(f"test of client {client}: {correct} correct of {n}")
-    sound = guesses.keys() == correct.keys() and 0 <= signs.few <= signs.own <= classes
-    if not (sound and all(0 <= count <= n for count in (*guesses.values(), signs.majority))):
-        raise MessageError(f"test of client {client}: {signs} cannot be, of {n} samples")
-    for mode, table in packet.arrays.items():
-        if table.shape != (classes, classes):
-            raise MessageError(f"test of client {client}: confusion {mode} has shape {list(table.shape)}")
-    return Score(client, n, correct, loss, dict(packet.arrays), signs)
+        raise MessageError(f"{where}: modes {sorted(correct)}; expected {sorted(modes)}"[:300])
+    signs = _signs(told.named("signs", len(Signs._fields)), n, classes)
+    if signs.guesses.keys() != correct.keys():
+        raise MessageError(f"{where}: guesses of {sorted(signs.guesses)}; expected {sorted(correct)}"[:300])
+    _check_tables(packet.arrays, n, correct, classes, where)
+    return Score(client, n, correct, told.number("loss", 0, MOST_LOSS), dict(packet.arrays), signs)
+
+
+def _counts(values: Fields, n: int) -> dict[str, int]:
+    return {mode: values.whole(mode, 0, n) for mode in values.values}
+
+
+def _signs(values: Fields, n: int, classes: int) -> Signs:
+    own = values.whole("own", 0, classes)
+    guesses = _counts(values.named("guesses", COUNT), n)
+    majority, few = values.whole("majority", 0, n), values.whole("few", 0, own)
+    return Signs(guesses, majority, own, few, values.number("spread", 0, MOST_LOSS))
+
+
+def _check_tables(tables: Tree, n: int, correct: dict[str, int], classes: int, where: str) -> None:
+    """Confusion matrices are of whole numbers, and add up to what was tested and found right."""
+    if tables and tables.keys() != correct.keys():
+        raise MessageError(f"{where}: confusion of {sorted(tables)}; expected {sorted(correct)}"[:300])
+    for mode, table in tables.items():
+        if table.shape != (classes, classes) or table.dtype != torch.int64:
+            raise MessageError(f"{where}: confusion {mode} has shape {list(table.shape)}, {table.dtype}")
+        if int(table.min()) < 0 or int(table.max()) > n or int(table.sum()) != n:
+            raise MessageError(f"{where}: confusion {mode} does not count {n} samples")
+        if int(table.trace()) != correct[mode]:
+            raise MessageError(
+                f"{where}: confusion {mode} has {int(table.trace())} right, not {correct[mode]}"
+            )

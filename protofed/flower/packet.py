@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from ..core.record import Tree
 
-SCHEMA = 3  # of meta data and buffer; a message of another version is refused
+SCHEMA = 4  # of meta data and buffer; a message of another version is refused
 Value = str | int | float | bool
 Meta = dict[str, Value]
 

@@ -33,6 +33,7 @@ def summarise(scores: Sequence[Score]) -> dict[str, Any]:
         }
     result["test_loss"] = sum(s.loss * s.n for s in tested) / sum(s.n for s in tested)
     if tested[0].confusion:
-        pooled = {m: torch.stack([s.confusion[m] for s in tested]).sum(0) for m in tested[0].confusion}
+        shared = [mode for mode in tested[0].confusion if all(mode in s.confusion for s in tested)]
+        pooled = {m: torch.stack([s.confusion[m] for s in tested]).sum(0) for m in shared}
         result["miou"] = {mode: miou(counts) for mode, counts in pooled.items()}
     return result

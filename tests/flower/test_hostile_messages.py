@@ -7,6 +7,7 @@ import pytest
 import torch
 from local_link import LocalLink
 
+from protofed.algorithms.fedproto import FedProto
 from protofed.core.errors import MessageError
 from protofed.deploy.agreement import LONGEST, parse_member
 from protofed.engines.store import Store
@@ -42,6 +43,9 @@ TRAINED = {
     "steps of text": {"steps": DEEP},
     "a loss of text": {"loss": "[bold]"},
     "samples below zero": {"samples": -1},
+    "samples that are none": {"n": True},
+    "an endless loss": {"loss": math.inf},
+    "a loss beyond all": {"loss": 1e200},
 }
 
 
@@ -50,7 +54,7 @@ def test_a_hostile_reply_is_refused_and_the_round_goes_on(meta, tmp_path):
     made = federation(tmp_path, lambda reply: reply._replace(meta={**reply.meta, **meta}))
     record = made.play()
     assert "client 1" in record["failed"]["1"]
-    assert len(record["failed"]["1"]) < 100_500
+    assert len(record["failed"]["1"]) < 300
     assert record["clients"] == made.task.clients - 1
 
 
@@ -69,23 +73,56 @@ def test_an_exception_that_nobody_thought_of_is_the_clients_own(tmp_path, caplog
     assert "who would have thought" in caplog.text
 
 
+ONE = dict.fromkeys(FedProto().modes, 1)
+SIGNS = {"guesses": ONE, "majority": 1, "own": 1, "few": 0, "spread": 0.5}
+SCORE = {"loss": 0.5, "correct": ONE, "signs": SIGNS}
+
+
+def score(**changed):
+    """The text of a test result, parts of it changed; `signs` names parts of the signs."""
+    signs = {**SIGNS, **changed.pop("signs", {})}
+    return {"score": json.dumps({**SCORE, "signs": signs, **changed})}
+
+
 TESTED = {
-    "nested without end": {"correct": DEEP},
-    "a mode is missing": {"correct": json.dumps({"clf": 1}), "signs": json.dumps([{"clf": 1}, 1, 1, 0, 0.5])},
-    "a mode of its own": {"correct": json.dumps({"clf": 1, "x" * 500: 1})},
+    "nested without end": {"score": DEEP},
+    "no text": {"score": 3},
+    "a mode is missing": score(correct={"clf": 1}),
+    "a mode of its own": score(correct={"clf": 1, "x" * 500: 1}),
+    "modes without end": score(correct={str(number): 1 for number in range(1000)}),
+    "more right than tested": score(correct={**ONE, "clf": 10**6}),
+    "less than none right": score(correct={**ONE, "clf": -1}),
+    "half of one right": score(correct={**ONE, "clf": 0.5}),
     "more samples than it has": {"n": 10**18},
+    "fewer samples than it has": {"n": 1},
+    "no samples": {"n": 0},
     "endless samples": {"n": math.inf},
-    "text without end": {"correct": "x" * 200_000},
-    "signs of another kind": {"signs": json.dumps([1, 2])},
+    "text without end": {"score": "x" * 200_000},
+    "an endless loss": {"score": json.dumps(SCORE).replace("0.5", "1e999")},
+    "a loss that is no number": {"score": json.dumps(SCORE).replace("0.5", "Infinity")},
+    "a loss beyond all": score(loss=1e200),
+    "a key twice": {"score": json.dumps(SCORE).replace('"few": 0', '"few": 0, "few": 1')},
+    "signs of another kind": {"score": json.dumps({**SCORE, "signs": [1, 2]})},
+    "more classes than there are": score(signs={"own": 1000}),
+    "more rare classes than classes": score(signs={"own": 1, "few": 2}),
+    "guesses of other modes": score(signs={"guesses": {"clf": 1}}),
 }
+
+
+def test_the_test_reply_that_is_spoilt_below_is_sound_before(tmp_path):
+    """Else the tests below would refuse it for another reason."""
+    made = federation(tmp_path, lambda reply: _tested(reply, score()))
+    made.play()
+    assert len(made.evaluate(range(made.task.clients))) == made.task.clients
+
+
+def _tested(reply, meta):
+    return reply._replace(meta={**reply.meta, **meta}) if reply.meta["kind"] == "evaluate" else reply
 
 
 @pytest.mark.parametrize("meta", TESTED.values(), ids=list(TESTED))
 def test_a_hostile_test_reply_is_left_out(meta, tmp_path, caplog):
-    def change(reply):
-        return reply._replace(meta={**reply.meta, **meta}) if reply.meta["kind"] == "evaluate" else reply
-
-    made = federation(tmp_path, change)
+    made = federation(tmp_path, lambda reply: _tested(reply, meta))
     made.play()
     scores = made.evaluate(range(made.task.clients))
     assert [score.client for score in scores] == [0, 2, 3, 4, 5]
@@ -103,14 +140,23 @@ HELLO = {
     "dense": False,
 }
 BOUNDS = {
-    "embedding size: 100000000000000": {"dim": 10**14},
-    "numbers in an input": {"shape": [10**6, 10**6]},
-    "axes of an input": {"shape": [1] * 7},
-    "an input of shape": {"shape": [0, 8]},
-    "classes: 100001": {"classes": [str(number) for number in range(100_001)]},
-    "samples: 10000000000001": {"train": 10_000_000_000_001},
-    "characters of a text: 5000": {"model": "m" * 5000},
-    "damaged": {"dim": math.inf},
+    "dim is 100000000000000; expected": {"dim": 10**14},
+    "dim is -1; expected": {"dim": -1},
+    "dim is inf|Infinity is no number": {"dim": math.inf},
+    "dim is True": {"dim": True},
+    "dim is '16'": {"dim": "16"},
+    "at most 100,000,000": {"shape": [10**6, 10**6]},
+    "shape: 7 values": {"shape": [1] * 7},
+    "shape is 0; expected": {"shape": [0, 8]},
+    "shape is '188'; expected a list": {"shape": "188"},
+    "classes: 100,001 values": {"classes": [str(number) for number in range(100_001)]},
+    "none twice": {"classes": ["a", "a"]},
+    "at least one": {"classes": []},
+    "train is 10000000000001": {"train": 10_000_000_000_001},
+    "test is 1.5": {"test": 1.5},
+    "dense is 'no'": {"dense": "no"},
+    "name is dict": {"name": {}},
+    "model: 5,000 characters": {"model": "m" * 5000},
     "files: 101": {"files": {str(number): "" for number in range(101)}},
 }
 

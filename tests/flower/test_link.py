@@ -51,7 +51,7 @@ def test_messages_do_not_outlive_the_timeout():
 def test_a_foreign_schema_is_refused():
     content = encode(Packet({"kind": "echo"}, {}))
     content.config_records["meta"]["schema"] = 99
-    with pytest.raises(MessageError, match="schema 99, this side has 3; install the same version"):
+    with pytest.raises(MessageError, match="schema 99, this side has 4; install the same version"):
         decode(content)
 
 

@@ -93,10 +93,10 @@ def test_tensors_that_share_memory_are_sent_each():
 @pytest.mark.parametrize(
     ("codes", "message"),
     [
-        ("nonsense", "codes are damaged"),
-        ("[1]", "codes are damaged"),
-        ('{"x": ["zip", "float32"]}', "codes are damaged"),
-        ('{"x": ["int8", "complex64"]}', "codes are damaged"),
+        ("nonsense", "codes: damaged"),
+        ("[1]", "codes: damaged"),
+        ('{"x": ["zip", "float32"]}', "codes: damaged"),
+        ('{"x": ["int8", "complex64"]}', "codes: damaged"),
         ('{"y": ["int8", "float32"]}', "'y' is not there as int8"),
         ('{"x": ["fp16", "float32"]}', "'x' is not there as fp16"),
         ('{"x": ["int8", "float32"], "x*": ["fp16", "float32"]}', "'x\\*' is not there as fp16"),
