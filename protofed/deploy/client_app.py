@@ -60,13 +60,14 @@ def _echo(packet: Packet) -> Packet:
 
 
 def _store(settings: ClientSettings, text: str) -> Meta:
+    from ..core.checksums import add_checksum
     from ..runs.files import write_atomic
     from .agreement import Agreement
 
     agreement = Agreement.of_json(text)
     path = _path(settings, agreement.experiment)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, text.encode())
+    write_atomic(path, add_checksum(text.encode(), agreement.experiment))
     _forget_old_runs(settings, path.parent)
     return {"kind": "agreement", "experiment": agreement.experiment}
 
@@ -87,6 +88,7 @@ def _work(settings: ClientSettings, packet: Packet) -> Packet:
     """Train or test. Torch is imported here, not for a hello that goes wrong."""
     import torch
 
+    from ..core.checksums import strip_checksum
     from ..flower.respond import Desk, respond
     from ..flower.vault import Vault
     from .agreement import Agreement, make_task
@@ -96,7 +98,7 @@ def _work(settings: ClientSettings, packet: Packet) -> Packet:
     path = _path(settings, experiment)
     if not path.exists():
         raise MessageError(f"client {settings.name} has no agreement of run {experiment}")
-    agreement = Agreement.of_json(path.read_text())
+    agreement = Agreement.of_json(strip_checksum(path.read_bytes(), path, experiment).decode())
     site = Site(settings)
     allowed = [os.path.basename(file) for file in settings.imports]
     config = agreement.config_at(settings.home, allowed)

@@ -4,6 +4,7 @@ packet.py       one message: meta data and tensors
 messages.py     jobs, replies and scores ↔ packets
 codec.py        packets ↔ Flower's records, with fp16 and int8
 vault.py        a client's state on its own disk, committed round by round
+journal.py      which state is which, with the checksum of every file
 respond.py      a client's answer to one packet
 engine.py       the engine: jobs → exchange → replies, with a quorum
 link.py         exchange over a Flower grid

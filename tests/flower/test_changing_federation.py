@@ -181,6 +181,16 @@ def test_states_of_old_runs_are_removed_when_a_new_run_begins(tmp_path):
     assert kept == ["first", "third"]
 
 
+def test_a_damaged_agreement_is_refused(tmp_path):
+    site = write_site(tmp_path, "one", ["dog", "cat"])
+    settings = site.settings
+    answer(settings, begin(agree("run", resolve({}), [site.member()], [])))
+    path = settings.home / "state" / "run" / "agreement.json"
+    path.write_bytes(path.read_bytes().replace(b'"lr": 0.', b'"lr": 9.'))
+    reply = answer(settings, Packet({"kind": "train", "experiment": "run"}, {}))
+    assert "agreement.json is damaged: its checksum does not match" in str(reply.meta["error"])
+
+
 def begin(agreement: Agreement) -> Packet:
     return Packet({"kind": "agreement", "agreement": agreement.to_json()}, {})
 
