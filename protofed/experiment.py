@@ -44,6 +44,7 @@ from .runs.about import AboutRun, has_about, write_about
 from .runs.contents import EARLIER, check_contents, contents
 from .runs.directory import RunDir
 from .runs.findings import Aloud, judge_test
+from .runs.input_rules import write_rules
 from .runs.kept_files import KEPT, keep_files, settings_with_kept
 from .runs.outcome import Outcome
 from .runs.records import number_in
@@ -80,7 +81,7 @@ class Experiment:
         """What must be known of the data: whether its test set was pooled, or is used in part."""
         if self.dataset is None or self.split is None:  # the samples lie elsewhere
             return list(self.remarks)
-        return [*self.remarks, *test_set_notes(self.dataset, self.split)]
+        return [*self.remarks, *self.dataset.notes, *test_set_notes(self.dataset, self.split)]
 
     def tested(self) -> Sequence[int]:
         """Clients that are tested: all active ones, or a fixed draw of them."""
@@ -301,6 +302,8 @@ def carry_out(
                     directory.restate("partition", experiment.config.partition)
                     write_about(directory.path, _about(experiment))
                     keep_files(directory.path, named_here(experiment.config))
+                    if experiment.dataset is not None and experiment.split is not None:
+                        write_rules(directory.path, experiment.dataset, experiment.split)
             records = experiment.play(directory, progress)
         finally:
             experiment.federation.engine.close()

@@ -8,6 +8,8 @@ split = divide("dirichlet:beta=0.5", dataset, clients=20, seed=0)
 - `specs`: from written forms to datasets and splits; `check`: both are checked there, whatever made them
 - `loader`, `federated`, `merged`: clients' tensors, as engines ask for them
 - `public`: samples that server and clients share; `own`, `user_source`: what the user brings
+- `table`: columns of text as inputs; `inputs`: how raw samples become inputs, written down; `new_rows`:
+  samples that come after training, treated alike
 - `features`: what is odd about inputs
 - `augment`, `cache`, `images`, `labels`, `grouped`, `pfllib_files`: what sources and partitioners share
 - `fingerprints`: contents of datasets and splits as short texts; `split_summary`: what a split looks like

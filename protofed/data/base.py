@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.registry import Registry
+from .inputs import InputRule
 
 VOID = -1  # label of a pixel that counts nowhere
 
@@ -36,6 +37,14 @@ class Dataset:
     augment: str = ""  # "crop4+flip": what training batches undergo
     owners: tuple[str, ...] = ()  # names of the owners, where they have any
     per_class: int | None = None  # the cap on training rows of a class, where one was set
+    rules: tuple[InputRule, ...] = ()  # how inputs were made, where there is more to it: one, or one an owner
+    notes: tuple[str, ...] = ()  # what the source did with the samples, for readers of a run
+
+    def rule(self, owner: int = 0) -> InputRule:
+        """How raw samples become inputs of a model, where rows of this owner are meant."""
+        if self.rules:
+            return self.rules[owner if len(self.rules) > 1 else 0]
+        return InputRule(self.shape, str(self.x.dtype), self.mean, self.std)
 
     @property
     def dense(self) -> bool:

@@ -90,7 +90,7 @@ def _spread(train: np.ndarray) -> str:
 
 
 def _oddities(dataset: Dataset, split: Split, train: np.ndarray, test: np.ndarray) -> list[str]:
-    lines = test_set_notes(dataset, split)
+    lines = [*dataset.notes, *test_set_notes(dataset, split)]
     unseen = (test > 0) & (train == 0)
     if unseen.any():
         clients, rows = unseen.any(axis=1).sum(), test[unseen].sum()

@@ -9,5 +9,6 @@ findings.py     what must be known before an accuracy is believed: collapse, wit
 modes.py        titles and meanings of prediction modes
 files.py        files that are whole or not there
 contents.py     what a run rests on, by content: data, split, weights, files
+input_rules.py  inputs.json: how raw samples become inputs
 kept_files.py   the user's own Python files within a run; fingerprint.py: whether they changed
 """

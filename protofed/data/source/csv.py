@@ -1,22 +1,25 @@
-"""A table of numbers as text: csv:PATH. The first line names the columns.
+"""A table as text: csv:PATH. The first line names the columns.
 
-One column is the label (numbers from 0 on, or names), all others are features and must be numbers; `drop`
-leaves columns out. Test rows are those of a second file (`test_file`), or those marked in a column (`test`:
-1, true, yes or test); without either a fixed stratified quarter becomes test.
+One column is the label (numbers from 0 on, or names), all others are features: numbers, or categories where
+`onehot` names them; `drop` leaves columns out. Test rows are those of a second file (`test_file`), or those
+marked in a column (`test`: 1, true, yes or test); without either a fixed stratified quarter becomes test.
 """
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ...core.errors import DataError
 from ...core.options import option
 from ..base import Dataset, Source, sources
+from ..inputs import Column, InputRule
+from ..table import Wanted, encode, fit_columns, is_gap
 from .parquet import ids_of
 from .stratify import stratified_test
 
@@ -25,10 +28,20 @@ MARKS |= {"train": False, "": False}
 Columns = dict[str, list[str]]
 
 
+class Table(NamedTuple):
+    """A file as it was read: features still as text."""
+
+    features: Columns
+    y: np.ndarray
+    classes: tuple[str, ...]
+    test: np.ndarray
+    owner: np.ndarray | None
+
+
 @sources.register("csv")
 @dataclass(frozen=True)
 class Csv(Source):
-    """csv:PATH, a table of numbers with a label column."""
+    """csv:PATH, a table with a label column."""
 
     positional: ClassVar[str] = "path"
     path: str = option("", "the file; its first line names the columns")
@@ -37,24 +50,74 @@ class Csv(Source):
     test: str = option("", "the column that marks test rows (1, true, yes or test)")
     owner: str = option("owner", "the column of natural owners, if there is one")
     drop: tuple[str, ...] = option((), "columns that are no features, joined by +")
-    scale: bool = option(False, "scale features by mean and standard deviation of all training rows")
+    missing: str = option(
+        "refuse",
+        "empty cells (also NA, NaN, null, ?): refuse, or fill in mean or median of training rows, or zero",
+        choices=("refuse", "mean", "median", "zero"),
+    )
+    onehot: tuple[str, ...] = option(
+        (), "columns of categories, joined by +: one input for each value; all: every column of text"
+    )
+    standardise: bool = option(False, "scale features by mean and standard deviation of all training rows")
+    scale: bool = option(False, "another name of standardise")
 
     def load(self) -> Dataset:
+        table = self.read()
+        if len(table.classes) < 2:
+            raise DataError(
+                f"{self.path}: column {self.label!r} holds one class only ({table.classes[0]!r}); there is "
+                "nothing to tell apart: is it the right label column?"
+            )
+        return self.dataset(table)
+
+    def read(self) -> Table:
+        """The file without any coding of its features."""
         if not self.path:
             raise DataError("csv: no path given; write csv:PATH")
         columns = read_table(Path(self.path), self.label)
         first = len(columns[self.label])
         if self.test_file:
             columns = _joined(columns, read_table(Path(self.test_file), self.label), self.test_file)
+        _check_filled(columns[self.label], self.path, self.label, "label")
         y, classes = ids_of(_whole_numbers(columns[self.label]), None, self.path)
         test = self._test(columns, first, y)
-        x = self._features(columns)
-        if self.scale:
-            mean, std = x[~test].mean(axis=0), x[~test].std(axis=0)
-            x = (x - mean) / np.where(std > 0, std, 1)
-        owner = np.array(columns[self.owner]) if self.owner in columns else None
-        names = tuple(str(name) for name in classes)
-        return Dataset(Path(self.path).stem, x.astype(np.float32), y, test, names, owner=owner)
+        if test.all():
+            raise DataError(f"{self.path}: all rows are for testing, none for training")
+        return Table(self._features(columns), y, tuple(map(str, classes)), test, self._owner(columns))
+
+    def dataset(self, table: Table, known: Mapping[str, Sequence[str]] | None = None) -> Dataset:
+        """The table as inputs. `known`: further values of categories, which other tables have."""
+        rules = fit_columns(table.features, ~table.test, self.wanted, self.path, known)
+        x = encode(table.features, rules, self.path)
+        rule = InputRule(x.shape[1:], columns=rules, reading={"kind": self.name, "label": self.label})
+        name = Path(self.path).stem
+        parts = (name, x, table.y, table.test, table.classes)
+        return Dataset(*parts, owner=table.owner, rules=(rule,), notes=tuple(self._notes(table, rules)))
+
+    @property
+    def wanted(self) -> Wanted:
+        """How features are to be read."""
+        return Wanted(self.missing, self.onehot, self.standardise or self.scale)
+
+    def _notes(self, table: Table, rules: Sequence[Column]) -> Iterator[str]:
+        gaps = sum(is_gap(cell) for cells in table.features.values() for cell in cells)
+        if gaps:
+            yield f"{self.path}: {gaps} missing values are filled (missing={self.missing})"
+        coded = [f"{rule.name} ({rule.width})" for rule in rules if rule.values]
+        if coded:
+            yield f"{self.path}: categories with one input for each value: {', '.join(coded)}"
+        if self.wanted.standardise:
+            yield f"{self.path}: features are standardised by mean and deviation of the training rows"
+
+    def _owner(self, columns: Columns) -> np.ndarray | None:
+        if self.owner not in columns:
+            if self.owner != Csv.owner:
+                raise DataError(
+                    f"{self.path}: no column {self.owner!r} for owners; it has {', '.join(columns)}"
+                )
+            return None
+        _check_filled(columns[self.owner], self.path, self.owner, "owner")
+        return np.array([name.strip() for name in columns[self.owner]])
 
     def _test(self, columns: Columns, first: int, y: np.ndarray) -> np.ndarray:
         if self.test_file:
@@ -72,18 +135,18 @@ class Csv(Source):
             )
         return np.array([MARKS[mark] for mark in marks])
 
-    def _features(self, columns: Columns) -> np.ndarray:
+    def _features(self, columns: Columns) -> Columns:
         if missing := [name for name in self.drop if name not in columns]:
             raise DataError(f"{self.path}: drop: no column {missing[0]!r}; it has {', '.join(columns)}")
         others = {self.label, self.test, self.owner, *self.drop}
-        names = [name for name in columns if name not in others]
-        if not names:
+        found = {name: cells for name, cells in columns.items() if name not in others}
+        if not found:
             raise DataError(f"{self.path}: no columns are left for features besides {self.label!r}")
-        return np.stack([_numbers(columns[name], f"{self.path}: column {name!r}") for name in names], axis=1)
+        return found
 
 
 def read_table(path: Path, label: str) -> Columns:
-    """The columns of a file as text, by their names."""
+    """The columns of a file as text, by their names; without `label`, none is needed."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             rows = [row for row in csv.reader(stream) if row]
@@ -94,7 +157,7 @@ def read_table(path: Path, label: str) -> Columns:
     if len(rows) < 2:
         raise DataError(f"{path}: no rows; expected a line of column names and a line for each sample")
     names = [name.strip() for name in rows[0]]
-    if label not in names:
+    if label and label not in names:
         raise DataError(
             f"{path}: no column {label!r} for labels; it has {', '.join(names[:20])}; name it with label=…"
         )
@@ -113,28 +176,15 @@ def _joined(train: Columns, test: Columns, where: str) -> Columns:
     return {name: train[name] + test[name] for name in train}
 
 
+def _check_filled(cells: Sequence[str], path: str, name: str, what: str) -> None:
+    gap = next((row for row, cell in enumerate(cells) if is_gap(cell)), None)
+    if gap is not None:
+        raise DataError(f"{path}: row {gap} has no {what} (column {name!r}); fill it in, or remove the row")
+
+
 def _whole_numbers(labels: list[str]) -> list[int] | list[str]:
     """Labels as whole numbers, if all are such; else as they are written."""
     try:
         return [int(label) for label in labels]
     except ValueError:
         return [label.strip() for label in labels]
-
-
-def _numbers(values: list[str], where: str) -> np.ndarray:
-    try:
-        return np.array(values, dtype=np.float64)
-    except ValueError:
-        row = next(row for row, value in enumerate(values) if not _is_number(value))
-        raise DataError(
-            f"{where}, row {row}: {values[row]!r} is no number; features must be numbers: leave the column "
-            "out with drop=…, or code it as numbers"
-        ) from None
-
-
-def _is_number(value: str) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
