@@ -50,6 +50,7 @@ from protofed.method import (
 class Message(Record):
     """What travels: rows with their class, so that a client without a class sends nothing for it."""
 
+    distinct = "cls"  # one row a class: an upload with more is refused
     mean: Float[Tensor, "J D"]
     cls: Int[Tensor, "J"]
 

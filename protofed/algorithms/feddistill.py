@@ -46,6 +46,7 @@ from ..ops.prototypes import class_sums, means, owned, rows, supported, table
 class Logits(Record):
     """Mean logits, one row per class: C_i × C up, C × C down."""
 
+    distinct = "cls"
     mean: Float[Tensor, "J C"]
     cls: Int[Tensor, "J"]
 

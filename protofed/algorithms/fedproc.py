@@ -48,6 +48,7 @@ from ..ops.trees import Average
 class Model(Record):
     """Weights and prototypes, both ways."""
 
+    distinct = "cls"
     weights: Tree
     mean: Float[Tensor, "J D"]
     cls: Int[Tensor, "J"]

@@ -48,6 +48,7 @@ from ..ops.trees import Average, put, under
 class Protos(Record):
     """Prototypes of the classes that the sender has: payload C_i × D."""
 
+    distinct = "cls"
     mean: Float[Tensor, "J D"]
     cls: Int[Tensor, "J"]
     n: Int[Tensor, "J"]

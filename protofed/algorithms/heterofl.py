@@ -46,6 +46,7 @@ from ..ops.slices import SliceAverage, cut, misfit
 class Slice(Record):
     """A trained slice and the classes that its client has."""
 
+    distinct = "cls"
     weights: Tree
     cls: Int[Tensor, "J"]
 

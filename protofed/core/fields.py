@@ -12,6 +12,8 @@ from torch import Tensor
 
 from .errors import MessageError
 
+LARGEST = 1e12  # norm of a tensor in a message: training that works stays far below, float32 ends at 3e38
+
 
 class Spec(NamedTuple):
     """Declaration of one field; `dims` is None for a Tree."""
@@ -68,14 +70,23 @@ def _declared(spec: Spec, bound: Mapping[str, int]) -> str:
 
 
 def check_finite(tensor: Tensor, who: str, name: str) -> None:
-    """Raise MessageError if a value is NaN or infinite."""
-    if not tensor.is_floating_point() or math.isfinite(tensor.sum().item()):
-        return  # NaN and infinity show in the sum: one pass, and no mask in memory
+    """Raise MessageError if a value is NaN or infinite, or the tensor so long that sums would drown in it."""
+    if not tensor.is_floating_point() or _within_bounds(tensor):
+        return
     bad = int((~torch.isfinite(tensor)).sum())
-    if bad:  # else the sum itself overflowed
+    if bad:
         raise MessageError(
             f"{who}: {name}: {bad} of {tensor.numel()} values are not finite (NaN or infinite)"
         )
+    norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))  # float32 overflows from 1e19 on
+    if norm > LARGEST:
+        raise MessageError(f"{who}: {name} has norm {norm:.3g}; no sum can hold it (at most {LARGEST:.0e})")
+
+
+def _within_bounds(tensor: Tensor) -> bool:
+    """Whether it is surely finite and not too long: NaN and infinity show in the norm, which takes one pass
+    and no mask in memory."""
+    return float(torch.linalg.vector_norm(tensor)) <= LARGEST
 
 
 class Joined(NamedTuple):
@@ -143,4 +154,4 @@ def _fits(joined: Tensor, spec: Spec, sizes: Mapping[str, int]) -> bool:
         return False
     if joined.dtype.is_floating_point != spec.floating:
         return False
-    return not spec.floating or math.isfinite(joined.sum().item())
+    return not spec.floating or _within_bounds(joined)

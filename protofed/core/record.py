@@ -49,6 +49,7 @@ class Payload(NamedTuple):
 class Record:
     """Base of messages and server states. Subclasses become frozen dataclasses."""
 
+    distinct: ClassVar[str] = ""  # the field of classes, where a client sends one row a class
     _specs: ClassVar[tuple[Spec, ...] | None] = None
 
     def __init_subclass__(cls) -> None:

@@ -1,7 +1,9 @@
 """What the server asks of an upload before a method reads it: one place for all engines.
 
 declaration   type, kinds, shapes and finite values, as the leg's record declares them
-whole         no negative whole numbers; classes (`cls`) below C
+dtype         floats have the dtype of the task
+whole         no negative whole numbers, none beyond counting; classes (`cls`) below C, each in one row where
+              the record says so (`distinct`); counts (`n`) of rows of a class at least 1
 outside       what is asked besides where an upload comes from another machine (`Outside`)
 method        what a method asks itself (`Algorithm.check_upload`)
 
@@ -23,6 +25,8 @@ from ..core.answer import Block, Reply
 from ..core.client import begin, finish
 from ..core.data import LocalData
 from ..core.errors import MessageError
+from ..core.fields import Spec
+from ..core.outside import COUNT
 from ..core.record import Record, Tree
 from ..core.task import ClientTurn, Task
 
@@ -48,13 +52,27 @@ class Checks:
         return (sound or block.sound(self.task.sizes)) and self._whole_fine(block)
 
     def _whole_fine(self, block: Block) -> bool:
-        """Whether no whole number is negative, and all classes exist."""
-        for name, rows in block.joined.fields.items():
-            if not rows.is_floating_point() and rows.numel():
-                low, top = rows.aminmax()
-                if low < 0 or (name == CLASS_FIELD and top >= self.task.C):
+        """Whether floats have the task's dtype, whole numbers are within bounds and no class comes twice."""
+        for spec in block.kind.specs():
+            rows = block.joined.fields.get(spec.name)
+            if rows is None or not rows.numel():
+                continue
+            if spec.floating:
+                if rows.dtype != self.task.dtype:
                     return False
-        return True
+                continue
+            low, top = (int(bound) for bound in rows.aminmax())
+            least, most = _bounds(block.kind, spec, self.task.C)
+            if low < least or top > most:
+                return False
+        return not block.kind.distinct or self._distinct(block)
+
+    def _distinct(self, block: Block) -> bool:
+        """Whether no upload of the block has a class twice."""
+        cls, rows = block.joined.fields[block.kind.distinct], block.joined.rows
+        lengths = torch.tensor(next(r for r in rows.values() if sum(r) == len(cls)), device=cls.device)
+        owner = torch.repeat_interleave(torch.arange(len(lengths), device=cls.device), lengths)
+        return int(torch.bincount(owner * self.task.C + cls).max()) == 1
 
     @property
     def _method_asks(self) -> bool:
@@ -68,6 +86,7 @@ class Checks:
             if type(reply.up) is not leg.up:
                 raise MessageError(f"{who}: expected {leg.up.__name__}, got {type(reply.up).__name__}")
             reply.up.check(self.task.sizes, who)
+            _check_kinds(reply.up.arrays(), self.task.dtype, who)
             _check_whole(reply.up, self.task.C, who)
             if self.more is not None:
                 self.more(turn, reply, who)
@@ -114,8 +133,8 @@ class Outside:
     names     those of a reference upload, no others, none missing
     dtypes    as there
     shapes    weights named like tensors of the client's model have their shapes
-    counts    counts (`n`) sum to no more than the samples with which the client joined; its number of
-              samples is the one with which it joined
+    counts    counts (`n`) sum to no more than the samples with which the client joined, nor are there more
+              rows; its number of samples is the one with which it joined
     norms     no array longer than the limit
     """
 
@@ -172,16 +191,43 @@ def _check_shapes(arrays: Tree, shapes: Mapping[str, tuple[int, ...]], who: str)
             raise MessageError(f"{who}: {name} has shape {list(tensor.shape)}; the model's {list(wanted)}")
 
 
+def _bounds(kind: type[Record], spec: Spec, classes: int) -> tuple[int, int]:
+    """Least and largest whole number of a field."""
+    if spec.name == CLASS_FIELD:
+        return 0, classes - 1
+    dims = {other.name: other.dims for other in kind.specs()}
+    counts_rows = spec.name == COUNT_FIELD and spec.dims == dims.get(CLASS_FIELD)
+    return (1 if counts_rows else 0), COUNT
+
+
+def _check_kinds(arrays: Tree, dtype: torch.dtype, who: str) -> None:
+    for name, tensor in arrays.items():
+        if tensor.is_floating_point() and tensor.dtype != dtype:
+            raise MessageError(f"{who}: {name} has dtype {tensor.dtype}; expected {dtype}")
+
+
 def _check_whole(up: Record, classes: int, who: str) -> None:
     for spec in up.specs():
         value = getattr(up, spec.name)
         if spec.dims is None or spec.floating or not value.numel():
             continue
         low, top = (int(bound) for bound in value.aminmax())
+        least, most = _bounds(type(up), spec, classes)
         if low < 0:
             raise MessageError(f"{who}: {spec.name} holds {low}; expected no negative numbers")
-        if spec.name == CLASS_FIELD and top >= classes:
-            raise MessageError(f"{who}: {spec.name} holds class {top}; expected 0 to {classes - 1}")
+        if spec.name == CLASS_FIELD and top > most:
+            raise MessageError(f"{who}: {spec.name} holds class {top}; expected 0 to {most}")
+        if low < least or top > most:
+            odd = low if low < least else top
+            raise MessageError(f"{who}: {spec.name} holds {odd}; expected {least} to {most:,}")
+    if up.distinct:
+        cls = getattr(up, up.distinct)
+        found, times = torch.unique(cls, return_counts=True)
+        if len(found) < len(cls):
+            twice = int(found[times.argmax()])
+            raise MessageError(
+                f"{who}: {up.distinct} holds class {twice} {int(times.max())} times; expected once"
+            )
 
 
 def _check_counts(up: Record, samples: int, who: str) -> None:
@@ -190,6 +236,9 @@ def _check_counts(up: Record, samples: int, who: str) -> None:
         counted = sum(value.flatten().tolist())  # in Python: a sum of large numbers could overflow
         if counted > samples:
             raise MessageError(f"{who}: {COUNT_FIELD} counts {counted} samples; it joined with {samples}")
+    cls = getattr(up, CLASS_FIELD, None)
+    if isinstance(cls, Tensor) and cls.numel() > samples:
+        raise MessageError(f"{who}: {cls.numel()} rows of classes; it joined with {samples} samples")
 
 
 def _check_norm(tensor: Tensor, limit: float, where: str) -> None:

@@ -22,6 +22,7 @@ from .distances import pairwise_l2
 class Protos(Record):
     """Prototypes of some classes, one row each; a client without a class sends nothing for it."""
 
+    distinct = "cls"
     mean: Float[Tensor, "J D"]
     cls: Int[Tensor, "J"]
 

@@ -62,6 +62,14 @@ BAD = {
     "cls holds class 4; expected 0 to 3": Protos(torch.ones(2, D), torch.tensor([1, 4]), COUNT, {}),
     "cls holds -1; expected no negative": Protos(torch.ones(2, D), torch.tensor([-1, 1]), COUNT, {}),
     "n holds -5; expected no negative": Protos(torch.ones(2, D), torch.arange(2), COUNT * -5, {}),
+    "n holds 0; expected 1 to": Protos(torch.ones(2, D), torch.arange(2), COUNT * 0, {}),
+    f"n holds {2**62}; expected": Protos(torch.ones(2, D), torch.arange(2), COUNT * 2**62, {}),
+    "cls holds class 1 2 times": Protos(torch.ones(2, D), torch.tensor([1, 1]), COUNT, {}),
+    "mean has dtype torch.float64; expected torch.float32": Protos(
+        torch.ones(2, D, dtype=torch.float64), torch.arange(2), COUNT, {}
+    ),
+    "mean has norm 2.45e+30": Protos(torch.full((2, D), 1e30), torch.arange(2), COUNT, {}),
+    "mean has norm 7.35e+38": Protos(torch.full((2, D), 3e38), torch.arange(2), COUNT, {}),
     "expected Protos": Nothing(),
 }
 
