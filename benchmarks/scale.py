@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from protofed.algorithms.fedproto import FedProto
-from protofed.core.data import LocalData
+from protofed.core.data import LocalData, without_samples
 from protofed.core.task import Group, Task
 from protofed.engines.cohort import Cohort
 from protofed.engines.federation import Federation
@@ -61,6 +61,9 @@ class SharedData:
 
     def test(self, client: int) -> LocalData:
         return self.train(client)
+
+    def validation(self, client: int) -> LocalData:
+        return without_samples(self.train(client))
 
 
 def scale(

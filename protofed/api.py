@@ -15,7 +15,7 @@ from . import experiment
 from .config import Config, read_recipe, resolve
 from .core.answer import ClientState
 from .core.client import assemble, kept_names
-from .core.data import LocalData
+from .core.data import LocalData, without_samples
 from .core.errors import ConfigError, DataError, ProtofedError
 from .core.needs import check_batches, check_epochs
 from .core.record import Record
@@ -23,7 +23,8 @@ from .core.task import ClientTurn
 from .core.user_files import caller_line, reason
 from .data.features import odd_features
 from .data.federated import OwnData
-from .data.own import Samples, read_samples, without_samples
+from .data.holdout import balanced_samples, hold_out_samples
+from .data.own import Samples, read_samples
 from .models.given_modules import check_modules, class_names, copy_module, group_modules, input_shapes, two_of
 from .runs.about import AboutRun
 from .runs.directory import RunDir
@@ -132,8 +133,14 @@ def federate(
     names = class_names(classes, train, test, models[0])
     firsts = [two_of(train[int(np.argmax(index == g))].x) for g in range(len(groups))]
     dense = train[0].y.ndim > 1
-    task = experiment.make_task(config, algorithm, groups, index, shapes, names, dense=dense, inputs=firsts)
-    data = OwnData(train, test)
+    held: Sequence[LocalData] = ()
+    if config.validation:
+        train, held = hold_out_samples(train, config.validation, config.seed)
+    balanced = balanced_samples(test, config.system.balanced, config.seed)
+    task = experiment.make_task(
+        config, algorithm, groups, index, shapes, names, dense=dense, inputs=firsts, balanced=balanced
+    )
+    data = OwnData(train, test, held)
     for warning in [*odd_features([part.x for part in train], "federate"), *check_batches(task, data)]:
         log.warning(warning)
     config, why = experiment.settle_engine(config, task, data)

@@ -62,6 +62,9 @@ class System:
     threads: int = option(1, "torch threads in this process", low=1, high=1024)
     eval_every: int = option(1, "rounds between tests (the last round is always tested)", low=1)
     eval_clients: int | None = option(None, "test only so many clients (drawn once from the seed)", low=1)
+    balanced: int = option(
+        20, "test samples of each class on which the last round tests every client's model; 0: none", low=0
+    )
     checkpoint_every: int = option(1, "rounds between checkpoints", low=1)
     on_failure: str = option(
         "stop", "a client that fails: stop the run, or go on without it", choices=("stop", "drop")
@@ -100,6 +103,12 @@ class Config:
     models: str = option("small_cnn", "client models: one, several joined by '|', or a named group")
     public: str | None = option(None, "public unlabelled data set, for methods that need one")
     public_samples: int = option(5000, "samples of the public set that are used", low=1)
+    validation: float = option(
+        0.0,
+        "share of its training samples that each client holds out, for tuning and the mode ens",
+        low=0,
+        below=1,
+    )
     imports: tuple[str, ...] = option((), "Python files that register data, models or methods of yours")
     clients: int = option(20, "number of clients; 0: as many as the data names (natural, domain)", low=0)
     seed: int = option(0, "fixes everything random", low=0)

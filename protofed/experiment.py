@@ -27,6 +27,7 @@ from .core.task import Group, Task
 from .data import Dataset, Split, divide, load
 from .data.features import odd_features, sample_rows
 from .data.federated import SplitData
+from .data.holdout import balanced_test, hold_out
 from .data.loader import Loader
 from .data.merged import Merged
 from .data.partition.pooling import pooled_as_before
@@ -102,7 +103,7 @@ class Experiment:
             due = record["round"] % system.eval_every == 0 or record["round"] == last
             losses.append(number_in(record, ["train_loss"]))
             if due:
-                record |= self._test(run, record["round"], losses)
+                record |= self._test(run, record["round"], losses, record["round"] == last)
                 aloud.say(record)
             if run:
                 run.append("metrics.jsonl", record)
@@ -116,7 +117,7 @@ class Experiment:
                 progress(record)
         return records
 
-    def _test(self, run: RunDir | None, round: int, losses: Sequence[float]) -> dict[str, Any]:
+    def _test(self, run: RunDir | None, round: int, losses: Sequence[float], last: bool) -> dict[str, Any]:
         started, federation = time.perf_counter(), self.federation
         scores = federation.evaluate(self.tested())
         if run:
@@ -124,6 +125,9 @@ class Experiment:
         found = summarise(scores)
         algorithm, classes = self.task.algorithm, self.task.C
         found |= judge_test(algorithm, federation.state, scores, found["acc"], losses, classes)
+        others = {"validation": self.task.validation > 0, "balanced": last and self.task.balanced is not None}
+        for on in (name for name, wanted in others.items() if wanted):
+            found[on] = summarise(federation.evaluate(self.tested(), on))["acc"]
         return {**found, "eval_seconds": time.perf_counter() - started}
 
 
@@ -138,7 +142,8 @@ def build(config: Config) -> Experiment:
     algorithm = config.make_method()
     check_epochs(algorithm, config.train.epochs)
     dataset = load(config.data)
-    split = divide(config.partition, dataset, config.clients, config.seed)
+    whole = divide(config.partition, dataset, config.clients, config.seed)
+    split = hold_out(whole, dataset.y, config.validation, config.seed)
     loader = Loader(dataset, split, config.system.torch_dtype, config.system.torch_device)
     choice = assign(config.models, split.clients, dataset.shape, dataset.num_classes)
     groups = [Group(name, make) for name, make in zip(choice.specs, choice.builders)]
@@ -151,6 +156,7 @@ def build(config: Config) -> Experiment:
         dataset.classes,
         public_data(config, dataset.shape),
         dataset.dense,
+        balanced=balanced_test(loader, config.system.balanced, config.seed),
     )
     data = SplitData(loader)
     for warning in [*odd_features([sample_rows(dataset)], dataset.name), *check_batches(task, data)]:
@@ -183,6 +189,7 @@ def make_task(
     public: LocalData | None = None,
     dense: bool = False,
     inputs: Sequence[Tensor] = (),
+    balanced: LocalData | None = None,
 ) -> Task:
     """Build each architecture once, check it and the method's needs, and make the task. `inputs`: two samples
     for each group, on which its model is tried; else zeros."""
@@ -217,6 +224,8 @@ def make_task(
         seed=config.seed,
         common_init=train.init == "common",
         public=public,
+        validation=config.validation,
+        balanced=balanced,
         class_names=classes,
         make_model=_maker(shapes[0], len(classes)),
         dtype=config.system.torch_dtype,

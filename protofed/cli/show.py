@@ -49,6 +49,10 @@ def print_run(directory: RunDir) -> None:
     if run.tests:
         console.print(_accuracy_table(run))
         console.print(baseline_text(run.baseline, run.modes), highlight=False)
+        if not math.isnan(run.balanced(run.modes[0])):
+            console.print(
+                "balanced: every client's model on the same test of all classes alike", highlight=False
+            )
     for finding in run.findings:
         console.print(f"warning: {finding.text}", highlight=False, markup=False, style="yellow")
     if run.one_class and "gp_local" in run.modes:
@@ -87,12 +91,15 @@ def _accuracy_table(run: Outcome) -> Table:
     last = run.tests[-1]
     table = Table(title=f"accuracy over {last.clients} clients, round {last.round} (%)")
     table.add_column("prediction")
-    for name in ("mean", "std", "worst client", "worst 10 %", "best mean (round)"):
+    others = {"balanced": run.balanced, "validation": run.validated}
+    others = {name: of for name, of in others.items() if any(not math.isnan(of(m)) for m in last.scores)}
+    for name in ("mean", "std", "worst client", "worst 10 %", "best mean (round)", *others):
         table.add_column(name, justify="right")
     for mode in last.scores:
         numbers = [_shown(run.last(mode, stat)) for stat in ("mean", "std", "worst", "worst10")]
         best, round = run.best(mode)
-        table.add_row(titled(mode), *numbers, f"{best:.2f} ({round})" if round else "")
+        more = [_shown(of(mode)) for of in others.values()]
+        table.add_row(titled(mode), *numbers, f"{best:.2f} ({round})" if round else "", *more)
     return table
 
 

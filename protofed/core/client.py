@@ -10,11 +10,13 @@ import math
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from .algorithm import Leg, Ran
 from .answer import ClientState, Reply, Score, Work
 from .data import LocalData, whole_batches
 from .errors import ConfigError, MessageError
+from .mixture import fit_mixture, mixes
 from .net import LiveNet, selects
 from .record import Record, Tree
 from .scoring import Scoring, WatchedNet
@@ -105,15 +107,42 @@ def finish(session: Session, net: LiveNet) -> Reply:
 
 @torch.no_grad()
 def score_client(
-    turn: ClientTurn, state: ClientState | None, train: LocalData, test: LocalData, down: Record
+    turn: ClientTurn,
+    state: ClientState | None,
+    train: LocalData,
+    test: LocalData,
+    down: Record,
+    held: LocalData | None = None,
 ) -> Score:
-    """Test a client's model, with the newest download, on its test samples."""
+    """Test a client's model, with the newest download, on its test samples, or those that `turn.on` names.
+    `held`: samples that it holds out of training. Where the task has such, the mode `ens` is added (see
+    mixture.py)."""
     task = turn.task
+    rows = _tested(turn, test, held)
     net = task.live(turn.group)
     net.install(assemble(task, turn, state, down))
     set_modes(net, training=False)
     mem = state.mem if state else {}
     watched, scoring = WatchedNet(net.modules, net.frozen), Scoring(task.C)
-    for x, y in test.chunks():
-        scoring.add(task.algorithm.predict(watched, x, train, down, mem), y)
-    return scoring.score(turn.client, train, test, watched.seen)
+
+    def predict(x: Tensor) -> dict[str, Tensor]:
+        return task.algorithm.predict(watched, x, train, down, mem)
+
+    fitted = None
+    if held is not None and task.validation and turn.on != "validation" and mixes(task.algorithm.modes):
+        fitted = fit_mixture(predict, train, held, task.C)
+    for x, y in rows.chunks():
+        scores = predict(x)
+        scoring.add(fitted.add(scores) if fitted else scores, y)
+    return scoring.score(turn.client, train, rows, watched.seen)
+
+
+def _tested(turn: ClientTurn, test: LocalData, held: LocalData | None) -> LocalData:
+    """The samples of a test."""
+    if turn.on == "balanced" and turn.task.balanced is not None:
+        return turn.task.balanced
+    if turn.on == "validation" and held is not None:
+        return held
+    if turn.on == "test":
+        return test
+    raise ConfigError(f"client {turn.client} has no {turn.on} samples; its tests are on 'test'")

@@ -75,6 +75,15 @@ class ClientData(Protocol):
         """Test samples; may be none."""
         ...
 
+    def validation(self, client: int) -> LocalData:
+        """Samples held out of the training samples; mostly none."""
+        ...
+
+
+def without_samples(like: LocalData) -> LocalData:
+    """No samples, of the shapes of these."""
+    return LocalData(like.x[:0], like.y[:0])
+
 
 def whole_batches(n: int, size: int) -> int:
     """Rows without those of an incomplete last batch, unless it is the only one."""

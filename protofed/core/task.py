@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from .data import LocalData
 from .dropout import make_reproducible
 from .errors import ConfigError
+from .mixture import ENS, mixes
 from .net import BoundNet, LiveNet, Modules
 from .optim import Opt
 from .record import Tree
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 
 ORDERS = ("epoch", "once", "none")  # when the order of a client's samples is drawn
+TESTS = ("test", "validation", "balanced")  # its test samples, those it holds out, those that all share
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Task:
     seed: int = 0
     common_init: bool = False
     public: LocalData | None = None
+    validation: float = 0.0  # share of their training samples that clients hold out
+    balanced: LocalData | None = None  # test samples, equally many of each class, for every client's model
     class_names: tuple[str, ...] = ()
     make_model: Callable[[str], nn.Module] | None = None  # "cnn4" → a fresh model for this task's inputs
     dtype: torch.dtype = torch.float32
@@ -83,6 +87,12 @@ class Task:
     def C(self) -> int:
         """Number of classes."""
         return self.num_classes
+
+    @property
+    def tested_modes(self) -> tuple[str, ...]:
+        """What a test scores: the method's prediction modes, and `ens` where clients hold samples out."""
+        modes = self.algorithm.modes
+        return (*modes, ENS) if self.validation and mixes(modes) else modes
 
     @property
     def D(self) -> int:
@@ -214,6 +224,7 @@ class Turn:
     client: int | None = None
     epochs: int = 1
     late: bool = False  # a straggler, which runs fewer epochs
+    on: str = "test"  # in a test: which samples, one of TESTS
 
     @property
     def group(self) -> int:

@@ -94,10 +94,11 @@ class Rows(Sequence[np.ndarray]):
 
 @dataclass(frozen=True)
 class Split:
-    """Which rows of a dataset each client trains and tests on."""
+    """Which rows of a dataset each client trains and tests on, and which of the former it holds out."""
 
     train: Rows
     test: Rows
+    validation: Rows | None = None  # None: no client holds any out
 
     @property
     def clients(self) -> int:

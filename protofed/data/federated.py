@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..core.data import LocalData
+from ..core.data import LocalData, without_samples
 from .augment import read_augmentation
 from .loader import Loader
 
@@ -39,12 +39,15 @@ class SplitData:
     def test(self, client: int) -> LocalData:
         return self._get("test", client)
 
+    def validation(self, client: int) -> LocalData:
+        return self._get("validation", client)
+
     def _get(self, part: str, client: int) -> LocalData:
         key = (part, client)
         if key in self._cache:
             self._cache.move_to_end(key)
             return self._cache[key]
-        x, y = self.loader.train(client) if part == "train" else self.loader.test(client)
+        x, y = getattr(self.loader, part)(client)
         data = LocalData(channels_last(x), y, self._augment if part == "train" else None)
         self._cache[key] = data
         self._room -= _nbytes(data)
@@ -57,9 +60,12 @@ class SplitData:
 class OwnData:
     """Clients whose tensors were given."""
 
-    def __init__(self, train: Sequence[LocalData], test: Sequence[LocalData]):
-        self._train = [replace(data, x=channels_last(data.x)) for data in train]
-        self._test = [replace(data, x=channels_last(data.x)) for data in test]
+    def __init__(
+        self, train: Sequence[LocalData], test: Sequence[LocalData], validation: Sequence[LocalData] = ()
+    ):
+        self._train, self._test, self._validation = (
+            [replace(data, x=channels_last(data.x)) for data in part] for part in (train, test, validation)
+        )
 
     def __len__(self) -> int:
         return len(self._train)
@@ -72,6 +78,9 @@ class OwnData:
 
     def test(self, client: int) -> LocalData:
         return self._test[client]
+
+    def validation(self, client: int) -> LocalData:
+        return self._validation[client] if self._validation else without_samples(self._train[client])
 
 
 def channels_last(x: Tensor) -> Tensor:

@@ -42,6 +42,11 @@ class Loader:
         """The same of what it tests on; N may be 0."""
         return self.rows(self.split.test[client])
 
+    def validation(self, client: int) -> tuple[Tensor, Tensor]:
+        """The same of what it holds out of its training samples; N may be 0."""
+        held = self.split.validation
+        return self.rows(np.empty(0, np.int64) if held is None else held[client])
+
     def rows(self, rows: np.ndarray) -> tuple[Tensor, Tensor]:
         """Inputs and labels of any rows of the dataset (public or merged data)."""
         x = torch.from_numpy(np.asarray(self.dataset.x[rows])).to(self.device)

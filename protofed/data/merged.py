@@ -34,6 +34,9 @@ class Merged:
     def test(self, client: int) -> LocalData:
         return self._data.test(client)
 
+    def validation(self, client: int) -> LocalData:
+        return self._data.validation(client)
+
     @cached_property
     def _union(self) -> LocalData:
         parts = [self._data.train(c) for c in range(self._clients)]

@@ -121,8 +121,3 @@ def _is_pair(item: Any) -> bool:
     """Whether this is (x, y), both with an axis of samples."""
     arrays = isinstance(item, tuple | list) and len(item) == 2
     return arrays and all(isinstance(part, Tensor | np.ndarray) and part.ndim for part in item)
-
-
-def without_samples(like: LocalData) -> LocalData:
-    """The same kind of data, with no row."""
-    return LocalData(like.x[:0], like.y[:0])

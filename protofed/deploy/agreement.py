@@ -139,6 +139,11 @@ def make_task(agreement: Agreement, config: Config, own: Collection[str] = ()) -
     algorithm = config.make_method()
     if algorithm.needs.merged:
         raise ConfigError(f"{algorithm.name} merges all samples in one place: it cannot be deployed")
+    if config.validation:
+        raise ConfigError(
+            f"validation {config.validation}: clients of a deployment hold out no samples; leave it out, "
+            "and tune in a simulation"
+        )
     shares = algorithm.needs.model or algorithm.needs.base or algorithm.needs.head
     kinds = list(dict.fromkeys((m.model, m.shape, m.dim) for m in agreement.members))
     index = np.array([kinds.index((m.model, m.shape, m.dim)) for m in agreement.members])

@@ -85,12 +85,13 @@ class Federation:
         return found
 
     @is_stage("evaluation")
-    def evaluate(self, clients: Sequence[int]) -> list[Score]:
-        """Test these clients with their latest local state and the newest server state."""
+    def evaluate(self, clients: Sequence[int], on: str = "test") -> list[Score]:
+        """Test these clients with their latest local state and the newest server state, on their test samples
+        or others (see core.task.TESTS)."""
         algorithm = self.task.algorithm
         scores: list[Score] = []
         for some in _windows(clients, self.engine.window):
-            turns = [ClientTurn(self.task, self.round, "eval", client=client) for client in some]
+            turns = [ClientTurn(self.task, self.round, "eval", client=client, on=on) for client in some]
             scores += self.engine.evaluate(
                 [Job(turn, algorithm.broadcast(self.state, turn)) for turn in turns]
             )

@@ -30,5 +30,6 @@ class Sequential(Engine):
     def evaluate(self, jobs: Sequence[Job]) -> Iterator[Score]:
         """A score for each job."""
         for turn, down in jobs:
-            train, test = self.data.train(turn.client), self.data.test(turn.client)
-            yield score_client(turn, self.store.get(turn.client), train, test, down)
+            client, data = turn.client, self.data
+            parts = data.train(client), data.test(client)
+            yield score_client(turn, self.store.get(client), *parts, down, data.validation(client))

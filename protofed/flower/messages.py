@@ -21,7 +21,7 @@ from ..core.answer import Reply, Score, Signs, Work
 from ..core.errors import MessageError
 from ..core.outside import COUNT, Fields, read_json, shown
 from ..core.record import Tree
-from ..core.task import ClientTurn, Task
+from ..core.task import TESTS, ClientTurn, Task
 from ..engines.base import Job
 from ..runs.files import finite
 from .packet import Meta, Packet
@@ -43,7 +43,7 @@ def write_job(job: Job) -> Meta:
     turn = job.turn
     meta: Meta = {"algorithm": turn.task.algorithm.name, "client": turn.client}
     if turn.leg == "eval":
-        return {**meta, "kind": EVALUATE, "round": turn.round}
+        return {**meta, "kind": EVALUATE, "round": turn.round, "on": turn.on}
     return {**meta, "kind": TRAIN, "tag": str(tag_of(job)), "epochs": turn.epochs, "late": turn.late}
 
 
@@ -66,13 +66,21 @@ def read_job(task: Task, client: int, packet: Packet) -> Job:
 def _turn(task: Task, client: int, meta: Meta) -> ClientTurn:
     values = Fields(meta, "the message")
     if meta["kind"] == EVALUATE:
-        return ClientTurn(task, values.whole("round"), "eval", client=client)
+        return ClientTurn(task, values.whole("round"), "eval", client=client, on=_on(meta))
     tag = Tag.read(values.text("tag"))
     if tag is None or not 0 <= tag.leg < len(task.algorithm.legs):
         raise MessageError(f"the method has no leg {shown(meta['tag'])}")
     leg = task.algorithm.legs[tag.leg].name
     epochs, late = values.whole("epochs"), values.flag("late")
     return ClientTurn(task, tag.round, leg, client=client, epochs=epochs, late=late)
+
+
+def _on(meta: Meta) -> str:
+    """Which samples a test is about; a server of an earlier version does not say."""
+    on = str(meta.get("on", "test"))
+    if on not in TESTS:
+        raise MessageError(f"the message asks for a test on {shown(on)}; expected one of {', '.join(TESTS)}")
+    return on
 
 
 def write_reply(reply: Reply) -> tuple[Meta, Tree]:

@@ -25,6 +25,7 @@ class Desk:
     train: Callable[[], LocalData]
     test: Callable[[], LocalData]
     vault: Vault
+    held: Callable[[], LocalData | None] = lambda: None
     keep_replies: bool = True
 
 
@@ -66,7 +67,7 @@ def _train(desk: Desk, job: Job, packet: Packet) -> tuple[Meta, Tree]:
 
 def _evaluate(desk: Desk, job: Job, packet: Packet) -> tuple[Meta, Tree]:
     state = desk.vault.open(_request(packet.meta, None, ""))
-    return write_score(score_client(job.turn, state, desk.train(), desk.test(), job.down))
+    return write_score(score_client(job.turn, state, desk.train(), desk.test(), job.down, desk.held()))
 
 
 def _request(meta: Meta, tag: Tag | None, of: str) -> Request:

@@ -227,7 +227,13 @@ def answer(message: Any, root: Path) -> Any:
     client = int(packet.meta["client"])
     vault = Vault(root / "vaults", str(packet.meta["experiment"]), str(client))
     desk = Desk(
-        task, client, lambda: data.train(client), lambda: data.test(client), vault, keep_replies=False
+        task,
+        client,
+        lambda: data.train(client),
+        lambda: data.test(client),
+        vault,
+        lambda: data.validation(client),
+        keep_replies=False,
     )
     return Message(encode(respond(desk, packet)), reply_to=message)
 

@@ -23,8 +23,9 @@ from ..core.options import option
 from ..core.record import Record, Tree
 from ..core.scoring import FEW
 from ..core.task import Task, Turn
+from .distances import cosine
 from .finch import finch_by_class
-from .prototypes import features
+from .prototypes import among, features, nearest_of_class
 from .trees import Average
 
 
@@ -45,6 +46,10 @@ class ClusteredPrototypes(Algorithm):
     weighting: str = option("samples", "weight of a client's model", choices=("samples", "uniform"))
     stale: str = option("keep", "prototypes of a class absent this round", choices=("keep", "drop"))
     min_count: int = option(1, "fewest samples of a class for a client to send prototypes", low=1)
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        return ("clf", "gp_all", "gp_local")
 
     @property
     def needs(self) -> Needs:
@@ -69,6 +74,23 @@ class ClusteredPrototypes(Algorithm):
 
     def broadcast(self, state: Any, turn: Turn) -> Any:
         return state
+
+    # client
+
+    def predict(self, net: Net, x: Tensor, data: LocalData, down: Any, mem: Tree) -> dict[str, Tensor]:
+        """The classifier, and the class of the prototype with the largest cosine, as in the contrast."""
+        z, logits = net(x)
+        if z.ndim > 2:  # one decision per position has no counterpart in the labels
+            return {"clf": logits}
+        classes = logits.shape[1]
+        near = nearest_of_class(cosine(z, down.mean) / getattr(self, "tau", 1.0), down.cls, classes)
+        known = torch.zeros(classes, dtype=torch.bool, device=z.device).index_fill(0, down.cls, True)
+        own = data.present(classes)
+        return {
+            "clf": logits,
+            "gp_all": among(near, known, logits),
+            "gp_local": among(near, known & own, logits),
+        }
 
     # parts of hooks
 

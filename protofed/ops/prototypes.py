@@ -107,10 +107,17 @@ def nearest(z: Tensor, protos: Tensor, known: Tensor, fallback: Tensor) -> Tenso
 
     Where no class is known at all the scores are `fallback`, the classifier's logits.
     """
-    return _among(-pairwise_l2(z, protos), known, fallback)
+    return among(-pairwise_l2(z, protos), known, fallback)
 
 
-def _among(scores: Tensor, known: Tensor, fallback: Tensor) -> Tensor:
+def nearest_of_class(scores: Tensor, cls: Tensor, num_classes: int) -> Tensor:
+    """Scores [B, J] of prototypes with classes [J] → [B, C]: of each class the highest, −inf without one."""
+    low = scores.new_full((len(scores), num_classes), float("-inf"))
+    return low.scatter_reduce(1, cls.expand(len(scores), -1), scores, "amax")
+
+
+def among(scores: Tensor, known: Tensor, fallback: Tensor) -> Tensor:
+    """Scores [B, C] with −inf for unknown classes; `fallback` where no class is known at all."""
     return torch.where(known.any(), scores.masked_fill(~known, float("-inf")), fallback)
 
 
@@ -138,7 +145,7 @@ def prototype_scores(
     scores = -pairwise_l2(z, protos)
     return {
         "clf": logits,
-        "gp_all": _among(scores, known, logits),
-        "gp_local": _among(scores, known & local, logits),
+        "gp_all": among(scores, known, logits),
+        "gp_local": among(scores, known & local, logits),
         "lp": nearest(z, mean, own, logits),
     }

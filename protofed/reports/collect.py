@@ -149,7 +149,8 @@ def _clients(run: Outcome) -> dict[str, Any]:
 def _result(run: Outcome, mode: str) -> dict[str, Any]:
     best, best_round = run.best(mode)
     reached = {stat: run.last(mode, stat) for stat in STATS}
-    return {**reached, "best": best, "best_round": best_round, "chance": run.chance(mode)}
+    levels = {"chance": run.chance(mode), "balanced": run.balanced(mode)}
+    return {**reached, "best": best, "best_round": best_round, **levels}
 
 
 def _flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:

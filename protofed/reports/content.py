@@ -120,7 +120,7 @@ def _bar(report: Report) -> dict[str, Any]:
 def _results(report: Report) -> Card:
     columns = (
         "run", "prediction", "last: mean ± std", "best (round)", "worst client", "worst tenth",
-        "majority class", "chance", "rounds", "sent up", "sent down", "time",
+        "balanced", "majority class", "chance", "rounds", "sent up", "sent down", "time",
     )  # fmt: skip
     rows, groups = [], []
     for i, run in enumerate(report["runs"]):
@@ -132,7 +132,8 @@ def _results(report: Report) -> Card:
     text = (
         "Test accuracy over the clients, in percent; std is the spread over clients. "
         "★ marks the prediction that the method's paper reports. Majority class: what always naming each "
-        "client's most frequent class reaches; chance: what drawing one of the classes to choose from does."
+        "client's most frequent class reaches; chance: what drawing one of the classes to choose from does. "
+        "Balanced: every client's model on the same test of all classes alike, in the last round."
     )
     return Card("What the runs reached", text, (), [table], terms)
 
@@ -151,6 +152,7 @@ def _result(run: Run, mode: str | None, title: str | None) -> list[str]:
         f"{fixed(found['best'], 2)} ({found['best_round']})" if found.get("best_round") else "–",
         fixed(found.get("worst"), 1),
         fixed(found.get("worst10"), 1),
+        fixed(found.get("balanced"), 1),
         fixed(run.get("majority"), 1),
         fixed(found.get("chance"), 1),
         *(costs if first else [""] * 4),

@@ -40,7 +40,7 @@ class AboutRun:
     def of_task(cls, task: Task, one_class: int | None = None) -> AboutRun:
         """Of a run that starts now."""
         return cls(
-            modes=tuple(task.algorithm.modes),
+            modes=tuple(task.tested_modes),
             classes=tuple(task.class_names),
             groups=tuple(group.name for group in task.groups),
             clients=task.clients,

@@ -38,6 +38,11 @@ MODES = {
         "shared classifier", "the classifier of the shared model, not of the client's personal one"
     ),
     "own": Meaning("own head", "the classifier with the head that the client trained itself"),
+    "ens": Meaning(
+        "classifier and prototypes",
+        "a mixture of classifier and nearest global prototype with the client's own class shares, weighed on "
+        "samples that it holds out of training",
+    ),
     "clf_local": Meaning(
         "classifier among own classes",
         "the classifier decides among the classes of the client's training data",

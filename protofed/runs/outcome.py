@@ -25,6 +25,7 @@ from .records import RoundRecord, Scores, in_order, number_in, scores_of
 
 SMOOTHED = 0.1  # share of the rounds over which "smoothed" averages
 WAYS = ("up", "down")
+OTHER_TESTS = ("balanced", "validation")
 
 
 class Tested(NamedTuple):
@@ -144,6 +145,17 @@ class Outcome:
         if self.baseline is None:
             return math.nan
         return self.baseline.chance_own if plain(mode) in AMONG_OWN else self.baseline.chance
+
+    def balanced(self, mode: str) -> float:
+        """Mean accuracy of the clients' models on a test of all classes alike; NaN if there was none."""
+        return self._other_test("balanced", mode)
+
+    def validated(self, mode: str) -> float:
+        """Mean accuracy on the samples that clients hold out of training, in the last test; NaN without."""
+        return self._other_test("validation", mode)
+
+    def _other_test(self, on: str, mode: str) -> float:
+        return number_in(self._last_test, [on, mode, "mean"])
 
     @property
     def findings(self) -> list[Finding]:
@@ -281,6 +293,7 @@ class Outcome:
             **{f"{way}_{kind}": self.total(way, kind) for kind in ("params", "bytes") for way in WAYS},
             "seconds": self.seconds,
             "baseline": self._last_test.get("baseline"),
+            **{on: self._last_test[on] for on in OTHER_TESTS if on in self._last_test},
             "findings": [finding.text for finding in self.findings],
             "groups": list(self.about.groups),
             "one_class": self.one_class,

@@ -60,6 +60,8 @@ class Line:
     majority: float = math.nan  # what the majority class reaches, and chance
     chance: float = math.nan
     findings: str = ""  # what spoils these numbers
+    balanced: float = math.nan  # on a test of all classes alike
+    validation: float = math.nan  # on what clients hold out of training
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,8 @@ def _line(row: str, mode: str, main: bool, runs: Sequence[Outcome]) -> Line:
         majority=majority,
         chance=chance,
         findings=findings_of(runs, mode),
+        balanced=mean([run.balanced(mode) for run in runs]),
+        validation=mean([run.validated(mode) for run in runs]),
     )
 
 
