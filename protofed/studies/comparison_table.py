@@ -12,8 +12,8 @@ from .footnotes import finding_notes, level_note, marked
 from .tables import Table, number, with_spread
 
 ACCURACY = (
-    "method", "prediction", "last ± clients", "± seeds", "best ± seeds (round)", "worst", "balanced",
-    "converged", "Δ", "p",
+    "method", "prediction", "last ± clients", "± seeds", "best ± seeds (round)", "worst", "converged",
+    "Δ", "p",
 )  # fmt: skip
 COST = ("method", "rounds", "local steps", "up a round", "down a round", "MB a run", "seconds a run")
 BALANCED = "balanced: every client's model on the same test of all classes alike, in the last round."
@@ -30,8 +30,11 @@ def comparison_tables(found: Comparison, heading: str, modes: str = "all") -> li
         *level_note("chance", ((line.chance, title(line.mode)) for line in lines)),
         *finding_notes((line.method, title(line.mode), line.findings) for line in lines),
     ]
+    headings = ACCURACY
     if any(not math.isnan(line.balanced) for line in lines):
         notes.append(BALANCED)
+        headings = (*ACCURACY[:6], "balanced", *ACCURACY[6:])
+        rows = [[*row[:6], number(line.balanced), *row[6:]] for row, line in zip(rows, lines)]
     notes += [f"{row}: cannot be run here: {message}" for row, message in found.refused.items()]
     notes += [f"{run}: failed, not in the table: {message}" for run, message in found.failed.items()]
     notes += [f"{row}: not started" for row in found.waiting]
@@ -40,7 +43,7 @@ def comparison_tables(found: Comparison, heading: str, modes: str = "all") -> li
     notes += [*_about_gaps(lines), *found.unequal]
     costs = [_cost(line) for line in found.lines if line.main]
     return [
-        Table(f"{heading}: accuracy (%)", ACCURACY, rows, names=2, notes=notes, bold=_best_cells(lines)),
+        Table(f"{heading}: accuracy (%)", headings, rows, names=2, notes=notes, bold=_best_cells(lines)),
         Table(f"{heading}: cost (parameters, all clients)", COST, costs, notes=STEPS),
     ]
 
@@ -84,7 +87,6 @@ def _accuracy(line: Line, first: bool) -> list[str]:
         number(line.last_std_seeds),
         with_spread(line.best, line.best_std_seeds) + (f" ({line.best_rounds})" if line.best_rounds else ""),
         number(line.worst_client),
-        number(line.balanced),
         number(line.converged, 0),
         "" if math.isnan(line.gap) else number(line.gap, sign=True),
         "" if math.isnan(line.p_holm) else number(line.p_holm, 3),
