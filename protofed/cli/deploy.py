@@ -39,7 +39,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 def _add_deploy(commands: Any) -> None:
     deploy = commands.add_parser("deploy", help="prepare a federation on real machines", allow_abbrev=False)
-    verbs = deploy.add_subparsers(dest="verb", metavar="init|add|renew|rehearse|measure", required=True)
+    verbs = deploy.add_subparsers(dest="verb", metavar="init|add|renew|sign|rehearse|measure", required=True)
     init = verbs.add_parser("init", help="write everything for a federation", allow_abbrev=False)
     init.add_argument("folder", type=Path, metavar="DIR", help="a new directory")
     init.add_argument("--clients", required=True, metavar="A,B,C", help="names of the clients")
@@ -54,6 +54,8 @@ def _add_deploy(commands: Any) -> None:
     renew.add_argument(
         "folder", type=Path, metavar="DIR", help="the directory of `deploy init`, or its server/"
     )
+    sign = verbs.add_parser("sign", help="sign the app that clients run", allow_abbrev=False)
+    sign.add_argument("folder", type=Path, metavar="DIR", help="the directory of `deploy init`")
     rehearse = verbs.add_parser("rehearse", help="the same federation in this process", allow_abbrev=False)
     rehearse.add_argument("folder", type=Path, metavar="DIR", help="the directory of `deploy init`")
     rehearse.add_argument("--out", type=Path, required=True, help="run directory")
@@ -77,7 +79,7 @@ def deploy_command(args: argparse.Namespace) -> int:
         return _rehearse(args)
     if args.verb == "measure":
         return _measure(args)
-    if args.verb in ("add", "renew"):
+    if args.verb in ("add", "renew", "sign"):
         return _change(args)
     from ..deploy.init import init
 
@@ -90,12 +92,16 @@ def deploy_command(args: argparse.Namespace) -> int:
 
 
 def _change(args: argparse.Namespace) -> int:
-    """A further client, or a new certificate: what was written, and where it belongs."""
-    from ..deploy.init import add, renew
+    """A further client, a new certificate or signature: what was written, and where it belongs."""
+    from ..deploy.init import add, renew, sign
 
     if args.verb == "renew":
         ends = renew(args.folder)
         _say(f"the new certificate is valid until {ends}; copy server.crt and server.key to the server")
+        return 0
+    if args.verb == "sign":
+        sign(args.folder)
+        _say("signed the app; copy server/app/ to the server and each client's trusted.yaml to its host")
         return 0
     add(args.folder, args.name)
     _say(f"wrote {args.folder / 'clients' / args.name}: copy it to its host")

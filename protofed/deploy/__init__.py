@@ -2,6 +2,8 @@
 
 settings.py       server.toml and client.toml
 certificates.py   a private CA, the server's certificate, a key pair per client
+signing.py        the app that clients run, signed with a key that stays offline
+private.py        files that only their owner may read
 init.py           `protofed deploy init`: everything for a federation in one directory
 templates.py      the files that it writes; templates_readme.py: the README among them
 site.py           a client's own data, model and class names
@@ -12,6 +14,9 @@ roster.py         who is connected: hello, agreement, and again for those who co
 server_app.py     Flower's server app: the common round loop over the roster
 client_app.py     Flower's client app: one message, one answer
 processes.py      starting and stopping Flower's programs
+link.py           Flower's SuperLink with a door and a login, the program that the server starts
+door.py           the public port: clients' calls pass, everything else ends there
+login.py          the login of operators at Flower's Control interface, and the calls made with it
 serve.py          `protofed server` and `protofed client`
 rehearse.py       the same federation in one process, to compare numbers
 status.py         `protofed status`

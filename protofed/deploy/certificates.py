@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import os
 from pathlib import Path
 
 from cryptography import x509
@@ -19,14 +18,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ..core.errors import ConfigError
+from .private import private_folder, write_private
 
 AUTHORITY_DAYS, SERVER_DAYS = 3650, 825
 PEM = serialization.Encoding.PEM
 
 
-def write_authority(folder: Path, hosts: list[str]) -> None:
-    """ca.crt, ca.key, server.crt and server.key; the certificate is good for these hosts."""
+def write_authority(folder: Path, authority: Path, hosts: list[str]) -> None:
+    """ca.crt, server.crt and server.key; the certificate is good for these hosts. The authority's own key
+    goes to `authority`."""
     folder.mkdir(parents=True, exist_ok=True)
+    private_folder(authority.parent)
     key = ec.generate_private_key(ec.SECP384R1())
     issuer = _name("protofed private CA")
     root = _builder(issuer, issuer, key.public_key(), AUTHORITY_DAYS)
@@ -35,16 +37,16 @@ def write_authority(folder: Path, hosts: list[str]) -> None:
     identity = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     root = root.add_extension(identity, critical=False)
     (folder / "ca.crt").write_bytes(root.sign(key, hashes.SHA384()).public_bytes(PEM))
-    _write_key(folder / "ca.key", key)
-    _write_server(folder, x509.SubjectAlternativeName([_host(host) for host in hosts]), hosts[0])
+    _write_key(authority, key)
+    _write_server(folder, authority, x509.SubjectAlternativeName([_host(host) for host in hosts]), hosts[0])
 
 
-def renew_server(folder: Path) -> None:
+def renew_server(folder: Path, authority: Path) -> None:
     """A new server.crt and server.key for the same hosts."""
     old = read_certificate(folder / "server.crt")
     names = old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     common = old.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
-    _write_server(folder, names, str(common))
+    _write_server(folder, authority, names, str(common))
 
 
 def read_certificate(path: Path) -> x509.Certificate:
@@ -60,14 +62,12 @@ def days_left(path: Path) -> int:
     return (read_certificate(path).not_valid_after_utc - datetime.datetime.now(datetime.UTC)).days
 
 
-def _write_server(folder: Path, hosts: x509.SubjectAlternativeName, common: str) -> None:
+def _write_server(folder: Path, authority: Path, hosts: x509.SubjectAlternativeName, common: str) -> None:
     try:
-        authority = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
+        signer = serialization.load_pem_private_key(authority.read_bytes(), None)
     except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"{folder / 'ca.key'} is needed to sign the server's certificate: {error}"
-        ) from error
-    assert isinstance(authority, ec.EllipticCurvePrivateKey)
+        raise ConfigError(f"{authority} is needed to sign the server's certificate: {error}") from error
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
     root, key = read_certificate(folder / "ca.crt"), ec.generate_private_key(ec.SECP384R1())
     leaf = _builder(_name(common), root.subject, key.public_key(), SERVER_DAYS)
     leaf = leaf.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -78,7 +78,7 @@ def _write_server(folder: Path, hosts: x509.SubjectAlternativeName, common: str)
     identity = root.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     issued_by = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identity)
     leaf = leaf.add_extension(issued_by, critical=False)
-    (folder / "server.crt").write_bytes(leaf.sign(authority, hashes.SHA384()).public_bytes(PEM))
+    (folder / "server.crt").write_bytes(leaf.sign(signer, hashes.SHA384()).public_bytes(PEM))
     _write_key(folder / "server.key", key)
 
 
@@ -87,7 +87,7 @@ def write_key_pair(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP384R1())
     openssh = serialization.PrivateFormat.OpenSSH
-    _write_private(path, key.private_bytes(PEM, openssh, serialization.NoEncryption()))
+    write_private(path, key.private_bytes(PEM, openssh, serialization.NoEncryption()))
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     path.with_name(path.name + ".pub").write_bytes(public + b"\n")
 
@@ -134,11 +134,4 @@ def _host(text: str) -> x509.GeneralName:
 
 def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
     form = serialization.PrivateFormat.PKCS8
-    _write_private(path, key.private_bytes(PEM, form, serialization.NoEncryption()))
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
+    write_private(path, key.private_bytes(PEM, form, serialization.NoEncryption()))

@@ -1,6 +1,7 @@
 """`protofed deploy init`: everything for a federation in one directory, ready to be copied to its hosts.
 
-`deploy add` puts a further client into it; `deploy renew` gives the server a new certificate."""
+`deploy add` puts a further client into it; `deploy renew` gives the server a new certificate; `deploy sign`
+signs the app anew. What signs certificates and apps lies in offline/, which no host needs."""
 
 from __future__ import annotations
 
@@ -20,9 +21,13 @@ from ..core.user_files import UserFile
 from ..runs.files import write_atomic
 from .certificates import read_certificate, renew_server, write_authority, write_key_pair
 from .own_files import by_name, load_common
+from .private import private_folder
 from .settings import check_name, read_server
-from .templates import APP, CLIENT, RECIPE, SERVER, UNIT_CLIENT, UNIT_SERVER, filled
+from .signing import write_app, write_signing_key, write_trusted
+from .templates import CLIENT, RECIPE, SERVER, UNIT_CLIENT, UNIT_SERVER, filled
 from .templates_readme import INSECURE, README, SECURE
+
+APP_KEY = "app.key"
 
 
 def init(folder: Path, clients: list[str], host: str, port: int, recipe: Path | None, insecure: bool) -> None:
@@ -37,8 +42,7 @@ def init(folder: Path, clients: list[str], host: str, port: int, recipe: Path | 
         )
     for name in clients:
         check_name(name, "deploy init")
-    server = folder / "server"
-    server.mkdir(parents=True)
+    server = private_folder(folder / "server")
     _write_server(server, clients, host, port, recipe, insecure)
     own = _copy_files(recipe, server)
     for name in clients:
@@ -66,8 +70,28 @@ def renew(folder: Path) -> date:
     """A new certificate for the server; the day on which it expires."""
     server = folder / "server" if (folder / "server").is_dir() else folder
     certificates = server / "certificates"
-    renew_server(certificates)
+    old = certificates / "ca.key"  # where it lay in federations of earlier versions
+    renew_server(certificates, old if old.exists() else _offline(server) / "ca.key")
     return read_certificate(certificates / "server.crt").not_valid_after_utc.date()
+
+
+def sign(folder: Path) -> None:
+    """Sign the app again, with the key in offline/ or, where there is none, with a new one."""
+    settings = read_server(folder / "server")
+    if settings.insecure:
+        raise ConfigError(f"{folder} was made with --insecure: its clients look at no signature")
+    key = folder / "offline" / APP_KEY
+    if not key.exists():
+        write_signing_key(key)
+    write_app(settings.home, key)
+    for client in settings.clients:
+        if (folder / "clients" / client).is_dir():
+            write_trusted(folder / "clients" / client / "trusted.yaml", key)
+
+
+def _offline(server: Path) -> Path:
+    """Beside server/: keys that no host needs."""
+    return server.parent / "offline"
 
 
 def _readme(folder: Path, clients: list[str], host: str, port: int, insecure: bool) -> str:
@@ -90,12 +114,12 @@ def _write_server(
         (server / "recipe.toml").write_text(RECIPE)
     else:
         shutil.copy(recipe, server / "recipe.toml")
-    for name, text in APP.items():
-        path = server / "app" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    if not insecure:
-        write_authority(server / "certificates", list(dict.fromkeys([host, "127.0.0.1", "localhost"])))
+    if insecure:
+        return write_app(server, None)
+    hosts = list(dict.fromkeys([host, "127.0.0.1", "localhost"]))
+    write_authority(server / "certificates", _offline(server) / "ca.key", hosts)
+    write_signing_key(_offline(server) / APP_KEY)
+    write_app(server, _offline(server) / APP_KEY)
 
 
 def _copy_files(recipe: Path | None, server: Path) -> list[UserFile]:
@@ -121,7 +145,7 @@ def _write_files(own: Sequence[UserFile], folder: Path) -> None:
 def _write_client(
     folder: Path, name: str, server: Path, address: str, insecure: bool, own: Sequence[UserFile]
 ) -> None:
-    folder.mkdir(parents=True)
+    private_folder(folder)
     values: dict[str, Any] = {"name": name, "server": address, "insecure": insecure}
     if own:
         values["imports"] = [file.path.name for file in own]
@@ -130,6 +154,7 @@ def _write_client(
     if insecure:
         return
     shutil.copy(server / "certificates" / "ca.crt", folder / "ca.crt")
+    write_trusted(folder / "trusted.yaml", _offline(server) / APP_KEY)
     write_key_pair(folder / "key")
     (server / "keys").mkdir(exist_ok=True)
     shutil.copy(folder / "key.pub", server / "keys" / f"{name}.pub")

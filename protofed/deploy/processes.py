@@ -32,7 +32,7 @@ class Program:
         log.parent.mkdir(parents=True, exist_ok=True)
         home.mkdir(parents=True, exist_ok=True)
         self.log = log
-        self.name = command[0]
+        self.name = log.stem
         with open(log, "ab") as file:
             self.process = subprocess.Popen(
                 [program(command[0]), *command[1:]],
@@ -66,10 +66,12 @@ class Program:
 
 
 def program(name: str) -> str:
-    """The program that was installed beside this Python."""
+    """This Python, or the program that was installed beside it."""
+    if name == "python":
+        return sys.executable
     path = Path(sys.executable).parent / name
     if not path.exists():
-        raise EngineError(f"{name} is not installed beside {sys.executable}: pip install 'protofed[flower]'")
+        raise EngineError(f"{name} is not installed beside {sys.executable}: pip install 'protofed[deploy]'")
     return str(path)
 
 
@@ -77,25 +79,6 @@ def environment(home: Path) -> dict[str, str]:
     """PATH begins with our own programs, because Flower starts further ones by name."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return {**os.environ, **QUIET, "FLWR_HOME": str(home), "PATH": path}
-
-
-def call(command: Sequence[str], home: Path, seconds: float = 120) -> str:
-    """Run one of Flower's commands to its end; its output."""
-    try:
-        done = subprocess.run(
-            [program(command[0]), *command[1:]],
-            capture_output=True,
-            text=True,
-            env=environment(home),
-            timeout=seconds,
-            stdin=subprocess.DEVNULL,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise EngineError(f"`{' '.join(command[:3])}` gave no answer within {seconds:.0f} s") from error
-    output = " ".join((done.stdout + " " + done.stderr).split())
-    if done.returncode:
-        raise EngineError(f"`{' '.join(command[:3])}` failed: {output[-600:]}")
-    return done.stdout
 
 
 def wait_for_port(host: str, port: int, running: Program, seconds: float = 120) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import time
@@ -10,19 +9,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import tomlkit
-
 from ..core.errors import ConfigError, EngineError, RunError
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_atomic, write_json
 from ..runs.modes import title
 from ..runs.records import RoundRecord, scores_of
 from .certificates import days_left
-from .processes import Program, call, flower_values, free_port, listens, wait_for_port
+from .login import Operator, write_login
+from .private import only_for_owner, private_folder
+from .processes import Program, flower_values, free_port, listens, wait_for_port
 from .settings import ClientSettings, ServerSettings, read_client, read_server
+from .signing import check_trusted, read_app
 from .status import alive, read_status
 
-CONNECTION = "protofed"
 PREDECESSOR_SECONDS = 60
 WARN_DAYS = 30
 PAUSE_SECONDS = 5  # before a client's program is started again
@@ -34,28 +33,34 @@ def run_server(folder: Path, out: Path, insecure: bool, say: Say, measure: str =
     """Start Flower's SuperLink, register the clients' keys, submit the run, wait for its end.
 
     With `measure` a payload is sent back and forth instead: see measure.py."""
+    only_for_owner()
     settings = read_server(folder)
     out = out.resolve()
     _check_out(out)
     _check_security(settings.insecure, insecure, "server.toml", say)
     home = settings.home / "flower"
+    app = read_app(settings.home, settings.insecure)
     _wait_for_predecessor(settings, out)
-    _write_connection(settings, home)
+    private_folder(home)
     if not settings.insecure:
         _check_certificate(settings, say)
         _forget_withdrawn_keys(settings, home)
-    link = Program(_superlink(settings, home), out / "superlink.log", home, settings.home)
+    inside = free_port()
+    write_login(settings, home, inside)
+    command = ["python", "-P", "-m", "protofed.deploy.link", str(settings.home), str(inside)]
+    link = Program(command, out / "superlink.log", home, settings.home)
     try:
-        wait_for_port("127.0.0.1", settings.port, link)
+        wait_for_port("127.0.0.1", inside, link)
         say(f"listening on {settings.listen}:{settings.port}")
+        operator = Operator(settings, home, inside)
         if not settings.insecure:
-            _register(settings, home)
+            _register(settings, home, operator)
         write_json(out / "deployment.json", {"server": str(settings.home)})
-        _submit(settings, home, out, measure)
+        _submit(settings, out, operator, app.hash, measure)
         try:
             _watch(out, link, say)
         finally:
-            _count_traffic(home, out)
+            _count_traffic(operator, out)
     finally:
         link.stop()
 
@@ -63,6 +68,7 @@ def run_server(folder: Path, out: Path, insecure: bool, say: Say, measure: str =
 def run_client(folder: Path, insecure: bool, say: Say, once: bool = False) -> None:
     """Run Flower's SuperNode, and start it again when it ends: after a lost connection the server refuses
     it until the old connection has expired, about a minute."""
+    only_for_owner()
     settings = read_client(folder)
     _check_security(settings.insecure, insecure, "client.toml", say)
     while True:
@@ -83,7 +89,8 @@ def run_client(folder: Path, insecure: bool, say: Say, once: bool = False) -> No
 
 def start_client(settings: ClientSettings) -> Program:
     """Flower's SuperNode for this client."""
-    home = settings.home / "flower"
+    home = private_folder(settings.home / "flower")
+    private_folder(settings.home / settings.state)
     return Program(_supernode(settings), settings.home / "supernode.log", home, settings.home)
 
 
@@ -119,23 +126,13 @@ def _check_security(configured: bool, asked: bool, file: str, say: Say) -> None:
         say("warning: no TLS and no keys: anybody on the network can read, change and send messages")
 
 
-def _superlink(settings: ServerSettings, home: Path) -> list[str]:
-    command = ["flower-superlink", "--host", settings.listen, "--port", str(settings.port)]
-    command += ["--database", str(home / "state.db"), "--disable-runtime-dependency-installation"]
-    if settings.insecure:
-        return [*command, "--insecure"]
-    folder = settings.home / "certificates"
-    for flag, name in (("ca-certfile", "ca.crt"), ("certfile", "server.crt"), ("keyfile", "server.key")):
-        command += [f"--ssl-{flag}", str(_file(folder / name))]
-    return [*command, "--enable-supernode-auth"]
-
-
 def _supernode(settings: ClientSettings) -> list[str]:
     command = ["flower-supernode", "--superlink", settings.server, "--port", str(free_port())]
     command += ["--node-config", flower_values({"site": str(settings.home / "client.toml")})]
     if settings.insecure:
         return [*command, "--insecure"]
     command += ["--root-certificates", str(_file(settings.home / "ca.crt"))]
+    command += ["--trusted-entities", str(check_trusted(settings.home / "trusted.yaml"))]
     return [*command, "--auth-supernode-private-key", str(_file(settings.home / "key"))]
 
 
@@ -143,17 +140,6 @@ def _file(path: Path) -> Path:
     if not path.exists():
         raise ConfigError(f"{path} is missing; `protofed deploy init` writes it")
     return path
-
-
-def _write_connection(settings: ServerSettings, home: Path) -> None:
-    home.mkdir(parents=True, exist_ok=True)
-    connection: dict[str, Any] = {"address": f"127.0.0.1:{settings.port}"}
-    if settings.insecure:
-        connection["insecure"] = True
-    else:
-        connection["root-certificates"] = str(_file(settings.home / "certificates" / "ca.crt"))
-    written = tomlkit.dumps({"superlink": {"default": CONNECTION, CONNECTION: connection}})
-    write_atomic(home / "config.toml", written.encode())
 
 
 def _check_certificate(settings: ServerSettings, say: Say) -> None:
@@ -175,39 +161,30 @@ def _forget_withdrawn_keys(settings: ServerSettings, home: Path) -> None:
             path.unlink()
 
 
-def _register(settings: ServerSettings, home: Path) -> None:
+def _register(settings: ServerSettings, home: Path, operator: Operator) -> None:
     """Keys of an earlier start are in Flower's database already."""
     for name in settings.clients:
         key = _file(settings.home / "keys" / f"{name}.pub")
         marker = home / f"registered-{name}"
         if marker.exists() and marker.read_bytes() == key.read_bytes() and (home / "state.db").exists():
             continue
-        try:
-            call(["flwr", "supernode", "register", str(key), CONNECTION, "--name", name], home)
-        except EngineError as error:
-            if "already" not in str(error):
-                raise
+        operator.register(name, key)
         write_atomic(marker, key.read_bytes())
 
 
-def _submit(settings: ServerSettings, home: Path, out: Path, measure: str) -> None:
+def _submit(settings: ServerSettings, out: Path, operator: Operator, app: str, measure: str) -> None:
     _note_traffic(out, {})
     (out / "status.json").unlink(missing_ok=True)
-    values = flower_values(
-        {"server": str(settings.home), "run": str(out), "measure": measure, "owner": os.getpid()}
-    )
-    call(["flwr", "run", str(settings.home / "app"), CONNECTION, "--run-config", values], home)
+    values = {"server": str(settings.home), "run": str(out), "measure": measure}
+    operator.start(app, {**values, "owner": os.getpid()})
 
 
-def _count_traffic(home: Path, out: Path) -> None:
+def _count_traffic(operator: Operator, out: Path) -> None:
     """Flower's own count of the bytes on the wire, for `protofed status`. A restarted run has several."""
     try:
-        listed = json.loads(call(["flwr", "list", CONNECTION, "--format", "json"], home, seconds=60))
-        traffic = {str(run["run-id"]): run["network-traffic"] for run in listed["runs"]}
-    except (EngineError, ValueError, KeyError, TypeError) as error:
+        _note_traffic(out, operator.traffic())
+    except EngineError as error:
         log.warning("Flower's count of the traffic is missing: %s", error)
-        return
-    _note_traffic(out, traffic)
 
 
 def _note_traffic(out: Path, traffic: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import tomlkit
 SERVER = """\
 # The server of this federation. Start it with: protofed server server --out runs/first
 host = "127.0.0.1"      # how clients reach it; the certificate is made for this name
-listen = "127.0.0.1"   # filter /v1/control and /v1/runtime before you open this port (see README.md)
+listen = "127.0.0.1"   # address of the public port, which lets clients' calls through and nothing else
 port = 9443
 clients = []  # who may take part; their order gives their numbers
 # classes = ["cat", "dog"]  # the common class names; default: all that the clients bring, sorted

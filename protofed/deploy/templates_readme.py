@@ -10,8 +10,9 @@ where you administer the federation. What each host needs:
 
 | host | what to copy there | what must stay secret |
 |---|---|---|
-| server | `server/`, without `certificates/ca.key` | `server/certificates/server.key` |
+| server | `server/` | `server/certificates/server.key` |
 | client NAME | `clients/NAME/` | `clients/NAME/key` |
+| none | `offline/` signs certificates and the app: move it to a medium that is not connected | all of it |
 
 ## Install, on every host
 
@@ -33,7 +34,7 @@ Python 3.11 or newer, and the same version of protofed everywhere (here: {versio
 
 4. Copy, for example:
 
-       rsync -a --exclude ca.key server/ {host}:server/
+       rsync -a server/ {host}:server/
        rsync -a clients/{first}/ HOST:{first}/
 
 ## Run
@@ -109,15 +110,13 @@ SECURE = """\
 ## Firewall
 
 Clients connect outwards to port {port} of the server (TCP, TLS). Nothing ever connects to a client. The
-port serves three interfaces, and the clients' keys protect one of them (`/v1/fleet`). They do **not**
-protect `/v1/control` and `/v1/runtime`: whoever reaches those and has `ca.crt` can submit code that runs on
-all machines of the federation. So open the port to the addresses of the clients alone, for example
+port passes the calls that clients make (`/v1/fleet`), which their keys protect, and nothing else: runs are
+submitted and keys registered over another port, on loopback alone, with a login that only the user of the
+server can read. Clients run only the app that is signed with `offline/app.key`. Still, where the clients'
+addresses are known, open the port to them alone:
 
     ufw allow from CLIENT-ADDRESS to any port {port} proto tcp
     ufw deny {port}/tcp
-
-Where the clients' hosts are not to be trusted with that either, put a reverse proxy in front that lets only
-paths under `/v1/fleet` through, and let the server itself `listen` on 127.0.0.1 (server.toml).
 
 ## Certificates and keys
 
@@ -129,7 +128,8 @@ paths under `/v1/fleet` through, and let the server itself `listen` on 127.0.0.1
   Copy `server/certificates/server.crt` and `server.key` to the server, and start it again. Clients need
   nothing new.
 - The CA (`ca.crt`) is valid until {ca_ends}. Then, or if others have seen `ca.key`, make a new federation.
-- `server/certificates/ca.key` signs certificates. Only `deploy renew` needs it: keep it off the server.
+- `offline/ca.key` signs certificates: `deploy renew` needs it. `offline/app.key` signs the app that clients
+  run: `deploy add` and `deploy sign` need it. Keep both off the server and off the network.
 - If others have seen a client's `key`, make a new pair. Copy `key` to the client, and `key.pub` to the server
   as `server/keys/NAME.pub`; from its next start on the server refuses the old key:
 

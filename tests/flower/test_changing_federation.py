@@ -62,13 +62,6 @@ def test_values_for_flower_are_read_back_as_they_were(tmp_path):
     assert tomllib.loads(flower_values(values).replace(" owner", "\nowner")) == values
 
 
-def test_flower_is_told_where_its_link_is(folder):
-    serve._write_connection(read_server(folder / "server"), folder / "home")
-    written = tomllib.loads((folder / "home" / "config.toml").read_text())["superlink"]
-    certificate = folder / "server" / "certificates" / "ca.crt"
-    assert written[written["default"]] == {"address": "127.0.0.1:9443", "root-certificates": str(certificate)}
-
-
 def registered(folder):
     """Flower's directory after a server has registered a and b."""
     home = folder / "server" / "flower"
@@ -140,7 +133,7 @@ def test_renewed_certificate_is_for_the_same_hosts_under_the_same_authority(fold
 
 
 def test_renewal_needs_the_key_of_the_authority(folder, capsys):
-    (folder / "server" / "certificates" / "ca.key").unlink()
+    (folder / "offline" / "ca.key").unlink()
     assert main(["deploy", "renew", str(folder)]) == 2
     assert "ca.key is needed to sign" in capsys.readouterr().err
 

@@ -54,11 +54,13 @@ def write_site(folder, name, words, model="mlp:dim=8", rows=12):
 
 
 def test_init_writes_everything_with_private_keys_private(written):
-    for name in ("server.toml", "recipe.toml", "app/pyproject.toml", "certificates/server.key", "keys/a.pub"):
+    for name in ("server.toml", "recipe.toml", "app/protofed.fab", "certificates/server.key", "keys/a.pub"):
         assert (written / "server" / name).exists(), name
-    for private in ("server/certificates/ca.key", "server/certificates/server.key", "clients/a/key"):
+    for private in ("offline/ca.key", "offline/app.key", "server/certificates/server.key", "clients/a/key"):
         assert (written / private).stat().st_mode & 0o077 == 0, private
-    assert not (written / "clients" / "a" / "ca.key").exists()
+    assert not list(written.glob("server/**/ca.key")) + list(written.glob("clients/**/*a*.key"))
+    for folder in ("server", "clients/a", "offline"):
+        assert (written / folder).stat().st_mode & 0o077 == 0, folder
     assert read_server(written / "server").clients == ["a", "b"]
     assert read_client(written / "clients" / "b").server == "server.example:9443"
     assert resolve({}).method == "fedproto"
