@@ -23,6 +23,7 @@ from .core.options import build, option, options_of
 from .core.registry import import_file
 from .core.task import ORDERS
 from .core.written_files import with_files_beside
+from .data.site_specs import settings_of_sites
 from .engines.choose import NAMES as ENGINES
 from .engines.sampling import Rounds
 from .engines.transport import Transport
@@ -217,6 +218,7 @@ def _merge(
     sections: dict[str, dict[str, Any]],
     options: dict[str, Any],
 ) -> None:
+    layer = _with_sites(layer)
     owner = {o.name: name for name, cls in SECTIONS.items() for o in options_of(cls)}
     plain = _plain_names()
     for given, value in layer.items():
@@ -237,6 +239,18 @@ def _merge(
             top[key] = value
         else:
             raise ConfigError(unknown("setting", given, [*setting_names(), *SECTIONS]))
+
+
+def _with_sites(layer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`sites`, a list of files with one client each, is short for data, partition and clients."""
+    rest = {key: value for key, value in layer.items() if key not in ("sites", "each")}
+    if "sites" not in layer:
+        if "each" in layer:
+            raise ConfigError("each: options for all sites belong to `sites`, which is not given")
+        return layer
+    if "data" in layer:
+        raise ConfigError("sites: is the data of a run; leave `data` out")
+    return {**settings_of_sites(layer["sites"], str(layer.get("each", ""))), **rest}
 
 
 def _table(values: dict[str, Any]) -> dict[str, Any]:

@@ -87,6 +87,7 @@ def add_settings(parser: argparse.ArgumentParser, method: str | None) -> None:
         if info.name not in skip:
             _add_flag(top, info)
             taken.add(info.name)
+    add_sites(top)
     add_import(top)
     titles = {"train": "local training", "rounds": "rounds and participation", "system": "system"}
     titles["transport"] = "messages of the Flower engine"
@@ -103,6 +104,26 @@ def add_settings(parser: argparse.ArgumentParser, method: str | None) -> None:
         for info in options_of(methods[method]):
             if info.name not in taken:
                 _add_flag(more, info, method, prefix="option:")
+
+
+def add_sites(group: Any) -> None:
+    """Flags for files that are a client each."""
+    group.add_argument(
+        "--sites",
+        dest="setting:sites",
+        nargs="+",
+        default=argparse.SUPPRESS,
+        metavar="FILE",
+        help="in place of --data: a file or folder for each client (.csv, .npz, .parquet, images), or "
+        "KIND:PATH,OPTIONS; classes are matched by name",
+    )
+    group.add_argument(
+        "--each",
+        dest="setting:each",
+        default=argparse.SUPPRESS,
+        metavar="OPTIONS",
+        help="options for all sites, as label=diagnosis,standardise=true",
+    )
 
 
 def add_import(group: Any) -> None:

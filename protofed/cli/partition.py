@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..config import Config
+from ..config import Config, resolve
 from ..data import divide, load
 from ..data.split_summary import describe_split
-from .parser import add_import
+from .parser import add_import, add_sites
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -25,12 +25,13 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         "(class:count); see `protofed list partitions`.",
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "partition", nargs="?", default=default.partition, help=f"default: {default.partition}"
-    )
-    parser.add_argument("--data", default=default.data, help=f"data set (default: {default.data})")
+    parser.add_argument("partition", nargs="?", help=f"default: {default.partition}; of sites: natural")
+    parser.add_argument("--data", help=f"data set (default: {default.data})")
+    add_sites(parser)
     add_import(parser)
-    parser.add_argument("--clients", type=int, default=default.clients, help="0: as many as the data names")
+    parser.add_argument(
+        "--clients", type=int, help=f"0: as many as the data names (default: {default.clients}; of sites: 0)"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--chart", type=Path, metavar="FILE", help="draw client × class bubbles (.png, .svg, .pdf)"
@@ -45,8 +46,12 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Divide, print what each client has, and write what is asked for."""
-    dataset = load(args.data)
-    split = divide(args.partition, dataset, args.clients, args.seed)
+    found = vars(args)
+    given = {key: found[key] for key in ("data", "partition", "clients") if found[key] is not None}
+    given |= {key: found[f"setting:{key}"] for key in ("sites", "each") if f"setting:{key}" in found}
+    config = resolve(given)
+    dataset = load(config.data)
+    split = divide(config.partition, dataset, config.clients, args.seed)
     summary = describe_split(dataset, split, args.most)
     if args.json:
         counts = {"train": summary.train.tolist(), "test": summary.test.tolist(), "classes": dataset.classes}

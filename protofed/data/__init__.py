@@ -7,6 +7,7 @@ split = divide("dirichlet:beta=0.5", dataset, clients=20, seed=0)
 - `source/`: where data comes from, one file per kind; `partition/`: how it is divided, one file per rule
 - `specs`: from written forms to datasets and splits; `check`: both are checked there, whatever made them
 - `loader`, `federated`, `merged`: clients' tensors, as engines ask for them
+- `site_specs`, `near_names`: files of sites as settings; names of classes that most likely are one
 - `public`: samples that server and clients share; `own`, `user_source`: what the user brings
 - `table`: columns of text as inputs; `inputs`: how raw samples become inputs, written down; `new_rows`:
   samples that come after training, treated alike
