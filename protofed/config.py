@@ -186,7 +186,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
         found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"recipe {path}: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # what is no JSON, TOML or UTF-8, numbers of 5,000 digits
         raise ConfigError(f"recipe {path}: not valid {path.suffix.lstrip('.').upper()}: {error}") from error
     if not isinstance(found, dict):
         raise ConfigError(f"recipe {path}: expected a table of settings, got a {type(found).__name__}")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+from ..core.bounded_files import check_size, opening
 from ..core.errors import DataError
 
+MOST_PIXELS = 50_000_000  # of one image
 Named = tuple[str, bytes | Path]  # what to call the image in an error, and where it is
 
 
@@ -27,6 +30,7 @@ def decode_images(
         raise DataError("no images to read")
     mode = {1: "L", 3: "RGB"}[channels or _channels_of(images[0])]
     first = _decode(images[0], mode, size)
+    check_size(len(images) * first.nbytes, f"{images[0][0]} and {len(images) - 1} more")
     made = np.empty((len(images), *first.shape), dtype=np.uint8)
     made[0] = first
     for row, image in enumerate(images[1:], start=1):
@@ -68,11 +72,9 @@ def _decode(image: Named, mode: str, size: int | None) -> np.ndarray:
     from PIL import Image
 
     name, data = image
-    try:
-        with Image.open(_stream(data)) as opened:
-            converted = opened.convert(mode)
-    except (OSError, ValueError, SyntaxError) as error:
-        raise DataError(f"{name}: cannot be read as an image ({error}); is it damaged?") from error
+    with opening(name, "an image"), Image.open(_stream(data)) as opened:
+        _check_pixels(opened, name)
+        converted = opened.convert(mode)
     if size is not None and converted.size != (size, size):
         converted = converted.resize((size, size), Image.Resampling.BILINEAR)
     pixels = np.asarray(converted, dtype=np.uint8)
@@ -83,12 +85,10 @@ def _open_mask(mask: Named, size: int | None) -> np.ndarray:
     from PIL import Image
 
     name, data = mask
-    try:
-        with Image.open(_stream(data)) as opened:
-            opened.load()
-            kept = opened.resize((size, size), Image.Resampling.NEAREST) if size else opened.copy()
-    except (OSError, ValueError, SyntaxError) as error:
-        raise DataError(f"{name}: cannot be read as a mask ({error}); is it damaged?") from error
+    with opening(name, "a mask"), Image.open(_stream(data)) as opened:
+        _check_pixels(opened, name)
+        opened.load()
+        kept = opened.resize((size, size), Image.Resampling.NEAREST) if size else opened.copy()
     pixels = np.asarray(kept)
     if pixels.ndim != 2:
         raise DataError(f"{name}: mask has {pixels.shape[2]} channels; expected one, with class ids")
@@ -99,11 +99,15 @@ def _channels_of(image: Named) -> int:
     from PIL import Image
 
     name, data = image
-    try:
-        with Image.open(_stream(data)) as opened:
-            return 1 if opened.mode in ("1", "L", "I;16") else 3
-    except OSError as error:
-        raise DataError(f"{name}: cannot be read as an image ({error}); is it damaged?") from error
+    with opening(name, "an image"), Image.open(_stream(data)) as opened:
+        return 1 if opened.mode in ("1", "L", "I;16") else 3
+
+
+def _check_pixels(image: Any, name: str) -> None:
+    """The size stands in the first bytes of a file; nothing is decoded yet."""
+    width, height = image.size
+    if width * height > MOST_PIXELS:
+        raise DataError(f"{name}: declares {width:,}×{height:,} pixels; at most {MOST_PIXELS:,} are read")
 
 
 def _stream(data: bytes | Path) -> Path | io.BytesIO:

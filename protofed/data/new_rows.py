@@ -67,7 +67,7 @@ def _archive(path: Path, rule: InputRule) -> NewRows:
 
     if not path.is_file():
         raise DataError(f"{path}: no such file")
-    arrays = read_arrays(path, ())
+    arrays = read_arrays(path, (), (*X_KEYS, *(key.replace("x", "y") for key in X_KEYS)))
     key = next((key for key in X_KEYS if key in arrays), None)
     if key is None:
         raise DataError(f"{path}: no array {' or '.join(X_KEYS)}; it has {', '.join(arrays)}")

@@ -7,30 +7,37 @@ unpickler that knows NumPy arrays and nothing else; other content is refused.
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
-import zipfile
-import zlib
+import pickletools
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from ..core.bounded_files import check_member, open_archive, opening, read_header
 from ..core.errors import DataError
 from .base import Dataset, Split
 from .loader import Loader
 
-_RECONSTRUCT = np.empty(0).__reduce__()[0]
-_SCALAR = np.float64(0).__reduce__()[0]
-_SAFE: dict[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("numpy.core.multiarray", "scalar"): _SCALAR,
-    ("numpy._core.multiarray", "scalar"): _SCALAR,
-}
+_RECONSTRUCT: Any = np.empty(0).__reduce__()[0]
+_SCALAR: Any = np.float64(0).__reduce__()[0]
+_ARRAY = object()  # stands for the class in the pickle: nobody can call it
+
+
+def _reconstruct(kind: Any, shape: Any, code: Any) -> Any:
+    """As pickles of arrays begin: an empty one, whose content follows. Any other shape would be allocated."""
+    if kind is not _ARRAY or shape != (0,):
+        raise pickle.UnpicklingError(f"an array that begins with shape {str(shape)[:50]}")
+    return _RECONSTRUCT(np.ndarray, (0,), b"b")
+
+
+_SAFE: dict[tuple[str, str], Any] = {("numpy", "ndarray"): _ARRAY, ("numpy", "dtype"): np.dtype}
+_SAFE |= {(f"numpy.{core}.multiarray", "_reconstruct"): _reconstruct for core in ("core", "_core")}
+_SAFE |= {(f"numpy.{core}.multiarray", "scalar"): _SCALAR for core in ("core", "_core")}
+_PLACES = ("PUT", "BINPUT", "LONG_BINPUT")  # opcodes that make the reader's list of places so long
 
 
 class _ArrayUnpickler(pickle.Unpickler):
@@ -71,21 +78,26 @@ def write_split(dataset: Dataset, split: Split, folder: Path) -> None:
 
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        with zipfile.ZipFile(path) as archive, archive.open("data.npy") as stream:
-            data = _read_pickled(stream)
+    with opening(path, "a PFLlib file (data = {x, y})"):
+        with open_archive(path) as archive:
+            member = check_member(archive.getinfo("data.npy"), path)
+            with archive.open(member) as stream:
+                data = _read_pickled(stream, str(path))
         x, y = np.asarray(data["x"]), np.asarray(data["y"])
-    except (OSError, KeyError, ValueError, TypeError, IndexError, EOFError, AttributeError) as error:
-        raise DataError(f"{path}: is not a PFLlib file ({error}); expected data = {{x, y}}") from error
-    except (zipfile.BadZipFile, zlib.error, pickle.UnpicklingError) as error:
-        raise DataError(f"{path}: cannot be read ({error})") from error
+    for name, array in (("x", x), ("y", y)):
+        if array.dtype.kind not in "biuf" or array.ndim == 0:
+            raise DataError(
+                f"{path}: {name} holds {array.dtype} of shape {array.shape}; expected rows of numbers"
+            )
     if len(x) != len(y):
         raise DataError(f"{path}: x has {len(x)} rows, y has {len(y)}; they must be equal")
     return x, y
 
 
-def _read_pickled(stream: IO[bytes]) -> Any:
-    version = np.lib.format.read_magic(stream)
-    header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    header[version](stream)
-    return _ArrayUnpickler(stream).load().item()
+def _read_pickled(stream: IO[bytes], where: str) -> Any:
+    read_header(stream, where, objects=True)
+    data = stream.read()
+    for number, (opcode, argument, _) in enumerate(pickletools.genops(data)):
+        if opcode.name in _PLACES and int(argument or 0) > number:
+            raise pickle.UnpicklingError("places that no writer makes")
+    return _ArrayUnpickler(io.BytesIO(data)).load().item()

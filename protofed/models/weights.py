@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from ..core.bounded_files import check_archive, opening
 from ..core.errors import ConfigError
 
 
@@ -43,18 +43,17 @@ def read_state(path: str, where: str) -> dict[str, Tensor]:
     file = Path(path).expanduser()
     if not file.is_file():
         raise ConfigError(f"{where}: no such file")
-    try:
+    with opening(where, "safetensors or a plain torch state dict without other objects", ConfigError):
         if file.suffix == ".safetensors":
             state: Any = load_file(file)
         else:
+            if zipfile.is_zipfile(file):
+                check_archive(file, ConfigError)
             state = torch.load(file, map_location="cpu", weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, KeyError, OSError) as error:
-        raise ConfigError(
-            f"{where} cannot be read; expected safetensors or a plain torch state dict without other objects"
-        ) from error
     if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
         state = state["state_dict"]
-    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
+    named = isinstance(state, dict) and all(isinstance(name, str) for name in state)
+    if not named or not all(isinstance(v, Tensor) for v in state.values()):
         raise ConfigError(f"{where}: expected a state dict of tensors, got a {type(state).__name__}")
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
 

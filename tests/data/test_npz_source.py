@@ -119,5 +119,5 @@ def test_damaged_files(tmp_path: Path) -> None:
 
 
 def test_pickled_content_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="'y_train' holds Python objects"):
         load(saved(tmp_path, y_train=np.array([{}] * 6, dtype=object)))

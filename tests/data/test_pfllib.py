@@ -81,8 +81,8 @@ def test_bad_folders(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"0\.npz: cannot be read"):
         load(f"pfllib:{tmp_path}")
     np.savez(tmp_path / "train" / "0.npz", data=np.array({"x": np.zeros(3)}, dtype=object))
-    with pytest.raises(DataError, match="is not a PFLlib file"):
+    with pytest.raises(DataError, match="cannot be read as a PFLlib file"):
         load(f"pfllib:{tmp_path}")
     np.savez(tmp_path / "train" / "0.npz", other=np.zeros(3))
-    with pytest.raises(DataError, match="is not a PFLlib file"):
+    with pytest.raises(DataError, match="cannot be read as a PFLlib file"):
         load(f"pfllib:{tmp_path}")

@@ -8,8 +8,6 @@ numbered in alphabetical order, labels in that of `classes` where it is there.
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...core.bounded_files import check_size, open_archive, opening, read_array
 from ...core.errors import DataError
 from ...core.options import option
 from ..base import VOID, Dataset, sources
@@ -26,6 +25,7 @@ from .common import ImageSource, as_dataset
 
 TEXT = "US"  # kinds of arrays that hold names
 KEYS = ("x_train", "y_train", "x_test", "y_test")
+OPTIONAL = ("classes", "domains", "domain_train", "domain_test", "owner_train", "owner_test")
 
 
 @sources.register("npz")
@@ -48,31 +48,48 @@ def cached_npz(path: Path, classes: int | None = None) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     return cached(
-        path.stem, [path], {"classes": classes}, lambda: table(read_arrays(path, KEYS), str(path), classes)
+        path.stem,
+        [path],
+        {"classes": classes},
+        lambda: table(read_arrays(path, KEYS, OPTIONAL), str(path), classes),
     )
 
 
-def read_arrays(path: Path, needed: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """All arrays of an archive; DataError where the file or a needed key is missing or damaged."""
-    try:
+def read_arrays(path: Path, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
+    """These arrays of an archive, and no others; DataError where the file or a needed key is missing or
+    damaged, or holds less or more than it says."""
+    with opening(path, "an .npz archive"):
         with path.open("rb") as stream:
-            if stream.peek(2)[:2] not in (b"PK", b"\x93N"):  # a zip file, or a single array
-                raise DataError(
-                    f"{path}: is no .npz archive; write one with np.savez, or read a table by csv:PATH"
-                )
-            archive = np.load(stream, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise DataError(f"{path}: is a single array; an .npz archive is needed")
-            missing = [key for key in needed if key not in archive.files]
+            start = stream.read(2)
+        if start == b"\x93N":
+            raise DataError(f"{path}: is a single array; an .npz archive is needed")
+        if start != b"PK":
+            raise DataError(
+                f"{path}: is no .npz archive; write one with np.savez, or read a table by csv:PATH"
+            )
+        with open_archive(path) as archive:
+            members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+            missing = [key for key in needed if key not in members]
             if missing:
-                raise DataError(f"{path}: key {missing[0]!r} is missing; it has {', '.join(archive.files)}")
-            return {key: archive[key] for key in archive.files}
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read as an .npz archive ({error}); is it damaged?") from error
+                there = ", ".join(list(members)[:20])
+                raise DataError(f"{path}: key {missing[0]!r} is missing; it has {there}")
+            wanted = [key for key in (*needed, *optional) if key in members]
+            check_size(sum(members[key].file_size for key in wanted), path)
+            return {key: read_array(archive, members[key], path) for key in wanted}
 
 
 def table(arrays: Mapping[str, np.ndarray], where: str, classes: int | None = None) -> dict[str, np.ndarray]:
     """One table of train rows followed by test rows."""
+    with opening(where, "arrays of samples and labels"):
+        return _table(arrays, where, classes)
+
+
+def _table(arrays: Mapping[str, np.ndarray], where: str, classes: int | None) -> dict[str, np.ndarray]:
+    for name, array in arrays.items():
+        if array.ndim == 0:
+            raise DataError(f"{where}: {name} is a single value; expected one for each row")
+        if array.ndim != 1 and name not in KEYS:
+            raise DataError(f"{where}: {name} has shape {array.shape}; expected one value for each row")
     for part in ("train", "test"):
         x, y = arrays[f"x_{part}"], arrays[f"y_{part}"]
         if len(x) != len(y):

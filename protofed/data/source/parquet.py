@@ -8,13 +8,14 @@ Class names come from the metadata; text labels become classes in alphabetical o
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ...core.bounded_files import check_size, opening
 from ...core.errors import DataError
 from ...core.options import option
 from ..base import Dataset, sources
@@ -51,18 +52,21 @@ class Parquet(ImageSource):
 
     def decode(self, train: Sequence[Path], test: Sequence[Path], name: str) -> dict[str, np.ndarray]:
         """Images, labels and further columns of all files as one table."""
-        columns, names = read_files([*train, *test], self.label)
+        wanted = {*IMAGE_COLUMNS, self.label, self.domain, self.owner}
+        columns, names = read_files([*train, *test], self.label, wanted)
         image = next((c for c in IMAGE_COLUMNS if c in columns), None)
         if image is None or self.label not in columns:
-            wanted = f"{' or '.join(IMAGE_COLUMNS)} and {self.label}"
-            raise DataError(f"{self.path}: needs the columns {wanted}; it has {', '.join(columns)}")
+            needed = f"{' or '.join(IMAGE_COLUMNS)} and {self.label}"
+            raise DataError(f"{self.path}: needs the columns {needed}; it has {_columns_of(train[0])}")
         y, classes = ids_of(columns[self.label], names, self.path)
         made = {"x": decode_images(columns[image], self.size), "y": y, "classes": classes}
         for column in ("domain", "owner"):
             if (key := getattr(self, column)) in columns:
                 if None in columns[key]:
                     raise DataError(f"{self.path}: row {columns[key].index(None)} has no {key}")
-                found, made[column] = np.unique(columns[key], return_inverse=True)
+                if len({type(value) for value in columns[key]} | {str, int}) > 2:
+                    raise DataError(f"{self.path}: {key} must be whole numbers or texts")
+                found, made[column] = np.unique(np.asarray(columns[key]), return_inverse=True)
                 if column == "domain" or found.dtype.kind == "U":
                     made[f"{column}s"] = found.astype(str)
         made["test"] = self._test(columns["file"], len(train), made, name)
@@ -92,25 +96,30 @@ def find_files(path: Path) -> tuple[list[Path], list[Path]]:
     return files, []
 
 
-def read_files(files: Sequence[Path], label: str) -> tuple[dict[str, list[Any]], list[str] | None]:
-    """Columns of all files joined, the number of each row's file as column "file", and class names.
+def read_files(
+    files: Sequence[Path], label: str, wanted: Collection[str]
+) -> tuple[dict[str, list[Any]], list[str] | None]:
+    """The wanted columns of all files joined, the number of each row's file as "file", and class names.
 
-    Image columns become pairs of a name for errors and the bytes.
+    Image columns become pairs of a name for errors and the bytes. What a file says of its size is looked at
+    first, and columns that nobody wants are not read.
     """
     parquet = imported("pyarrow.parquet", "data", "parquet")
     columns: dict[str, list[Any]] = {"file": []}
     names: list[str] | None = None
     for number, path in enumerate(files):
-        try:
-            table = parquet.read_table(path)
-        except (OSError, ValueError) as error:
-            raise DataError(f"{path}: cannot be read as parquet ({_line(error)}); is it damaged?") from error
-        names = names or _class_names(table.schema, label)
-        columns["file"] += [number] * len(table)
-        for key in table.column_names:
-            values = table.column(key).to_pylist()
-            columns.setdefault(key, []).extend(_blobs(values, f"{path} {key}"))
+        with opening(path, "parquet"), parquet.ParquetFile(path) as file:
+            check_size(_declared(file.metadata, wanted), path)
+            there = [name for name in file.schema_arrow.names if name in wanted]
+            table = file.read(there)
+            names = names or _class_names(table.schema, label)
+            columns["file"] += [number] * len(table)
+            for key in table.column_names:
+                values = table.column(key).to_pylist()
+                columns.setdefault(key, []).extend(_blobs(values, f"{path} {key}"))
     rows = len(columns["file"])
+    if not rows:
+        raise DataError(f"{files[0]}: no rows")
     if short := [key for key, values in columns.items() if len(values) != rows]:
         raise DataError(f"{files[0].parent}: column {short[0]!r} is missing in some of the files")
     return columns, names
@@ -120,6 +129,8 @@ def ids_of(values: Sequence[Any], names: Sequence[str] | None, where: str) -> tu
     """Class ids and class names of a column of numbers or texts."""
     if any(value is None for value in values):
         raise DataError(f"{where}: row {list(values).index(None)} has no label")
+    if any(isinstance(value, list | dict | tuple) for value in values):
+        raise DataError(f"{where}: labels are lists; expected whole numbers or texts")
     raw = np.asarray(values)
     if raw.dtype.kind in "iub":
         return raw.astype(np.int64), np.asarray(names) if names else numbered_classes(raw, where)
@@ -151,5 +162,16 @@ def _class_names(schema: Any, label: str) -> list[str] | None:
         return None
 
 
-def _line(error: Exception) -> str:
-    return str(error).split("\n", 1)[0]
+def _declared(metadata: Any, wanted: Collection[str]) -> int:
+    """Bytes that the wanted columns take unpacked, as the file says, and a byte a row at least."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    wide: int = sum(
+        one.total_uncompressed_size for one in chunks if one.path_in_schema.split(".")[0] in wanted
+    )
+    return max(wide, int(metadata.num_rows))
+
+
+def _columns_of(path: Path) -> str:
+    schema = imported("pyarrow.parquet", "data", "parquet").read_schema(path)
+    return ", ".join(schema.names[:20])

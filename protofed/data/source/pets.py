@@ -40,7 +40,7 @@ class Pets(ImageSource):
         return self.finish(as_dataset("pets", arrays, IMAGENET_MEAN, IMAGENET_STD))
 
     def _decode(self, files: list[Path]) -> dict[str, np.ndarray]:
-        columns, _ = read_files(files, "label")
+        columns, _ = read_files(files, "label", {"image", "mask", "label", "species"})
         species, breed = np.asarray(columns["species"]), np.asarray(columns["label"])
         ids = {"mask": np.zeros_like(breed), "species": species, "breed": breed}[self.label.split("_mask")[0]]
         names = {"mask": ("pet",), "species": SPECIES, "breed": tuple(f"breed {i}" for i in range(BREEDS))}

@@ -15,7 +15,10 @@ import numpy as np
 from ...core.errors import DataError
 from ...core.options import option
 from ..base import Dataset, Source, sources
+from ..labels import numbered_classes
 from ..pfllib_files import read_clients
+
+MOST_CLASSES = 1_000_000
 
 
 @sources.register("pfllib")
@@ -35,6 +38,7 @@ class PflLibSource(Source):
             raise DataError(f"pfllib: {folder} has {len(train)} clients in train, {len(test)} in test")
         parts = [*train, *test]
         sizes = [len(y) for _, y in parts]
+        _check_alike(folder, parts)
         y = np.concatenate([y for _, y in parts]).astype(np.int64)
         return Dataset(
             name=folder.name,
@@ -46,8 +50,21 @@ class PflLibSource(Source):
         )
 
 
+def _check_alike(folder: Path, parts: list[tuple[np.ndarray, np.ndarray]]) -> None:
+    shapes, labels = {x.shape[1:] for x, _ in parts}, {y.ndim for _, y in parts}
+    if len(shapes) > 1 or labels != {1}:
+        raise DataError(
+            f"pfllib: {folder}: samples of the shapes {sorted(shapes)[:3]}, labels with {sorted(labels)} "
+            "axes; expected one shape, and one label a sample"
+        )
+
+
 def _num_classes(folder: Path, y: np.ndarray) -> int:
+    found = len(numbered_classes(y, str(folder)))
     try:
-        return int(json.loads((folder / "config.json").read_text())["num_classes"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return int(y.max()) + 1
+        told = int(json.loads((folder / "config.json").read_text())["num_classes"])
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return found
+    if not 1 <= told <= MOST_CLASSES:
+        raise DataError(f"pfllib: {folder / 'config.json'}: num_classes is {told}; at most {MOST_CLASSES:,}")
+    return told
