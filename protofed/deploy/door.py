@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 
 MOST_BYTES = 64 * 2**20  # of a request: Flower sends larger objects in pieces of 5 MiB
+DIGITS = 12  # of the number that says how long it is
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -50,7 +51,7 @@ class Door:
         lengths = [value for name, value in scope["headers"] if name == b"content-length"]
         if len(lengths) != 1 or not lengths[0].isdigit():
             return 411
-        return 413 if int(lengths[0]) > MOST_BYTES else None
+        return 413 if len(lengths[0]) > DIGITS or int(lengths[0]) > MOST_BYTES else None
 
 
 def fleet_paths() -> set[str]:

@@ -115,6 +115,10 @@ class Operator:
             for number, run in runs.items()
         }
 
+    def close(self) -> None:
+        """Close its connection."""
+        self._client.close()
+
     def _call(self, name: str, request: Any) -> Any:
         try:
             return getattr(self._client, name)(request)

@@ -61,6 +61,7 @@ def run_server(folder: Path, out: Path, insecure: bool, say: Say, measure: str =
             _watch(out, link, say)
         finally:
             _count_traffic(operator, out)
+            operator.close()
     finally:
         link.stop()
 
