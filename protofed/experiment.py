@@ -156,6 +156,7 @@ def build(config: Config) -> Experiment:
         dataset.classes,
         public_data(config, dataset.shape),
         dataset.dense,
+        [loader.two_inputs()] * len(groups),
         balanced=balanced_test(loader, config.system.balanced, config.seed),
     )
     data = SplitData(loader)

@@ -53,6 +53,13 @@ class Loader:
         y = torch.from_numpy(np.asarray(self.dataset.y[rows]).astype(np.int64, copy=False))
         return normalise(x, self.dataset, self.dtype), y.to(self.device)
 
+    def two_inputs(self) -> Tensor:
+        """Two samples on which models are tried: of tokens, those with the largest; else the first."""
+        x = self.dataset.x
+        whole = x.dtype.kind in "iu" and x.dtype != np.uint8
+        first = int(np.argmax(x.reshape(len(x), -1).max(axis=1))) if whole else 0
+        return self.rows(np.array([first, min(1, len(x) - 1)]))[0]
+
     @cached_property
     def black(self) -> Tensor:
         """[channels] what a pixel of value 0 becomes: the padding of random crops."""
@@ -61,8 +68,11 @@ class Loader:
 
 
 def normalise(x: Tensor, dataset: Dataset, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Integers to [0, 1] by 1/255; then (x − mean) / std per channel (axis 1); always a new tensor."""
-    scale = not x.dtype.is_floating_point
+    """Bytes to [0, 1] by 1/255; then (x − mean) / std per channel (axis 1); always a new tensor. Other whole
+    numbers are tokens, and stay."""
+    scale = x.dtype == torch.uint8
+    if not scale and not x.dtype.is_floating_point:
+        return x.to(torch.int64, copy=True)
     x = x.to(dtype, copy=True)
     if scale:
         x.div_(255)

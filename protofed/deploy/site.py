@@ -78,7 +78,8 @@ class Site:
         """What this client tells the server when it says hello."""
         files, shape = fingerprints(self.files), self.dataset.shape
         choice = assign(self.settings.model, 1, shape, len(self.names))
-        dim = check_model(choice.builders[0](), shape, len(self.names), choice.specs[0])
+        tried = Loader(self.dataset, self.split).two_inputs()
+        dim = check_model(choice.builders[0](), tried, len(self.names), choice.specs[0])
         return Member(
             name=self.settings.name,
             model=choice.specs[0],

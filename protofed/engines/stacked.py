@@ -38,6 +38,8 @@ def can_stack(module: nn.Module) -> bool:
         return False
     if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d) and module.momentum is None:
         return False  # a cumulative average needs each client's own count
+    if isinstance(module, nn.LayerNorm) and len(module.normalized_shape) > 1:
+        return False
     return type(module) in _RULES
 
 
@@ -160,6 +162,14 @@ def _norm(m: Any, t: Tensors, x: Tensor, images: bool, clients: int) -> tuple[Te
     return out.view(len(out), clients, -1).movedim(1, 0), False
 
 
+def _layer_norm(m: nn.LayerNorm, t: Tensors, x: Tensor, images: bool, clients: int) -> tuple[Tensor, bool]:
+    x = _from_images(x, clients) if images else x
+    out = F.layer_norm(x, m.normalized_shape, eps=m.eps)
+    if "weight" in t:
+        out = out * t["weight"][:, None]
+    return out + t["bias"][:, None] if "bias" in t else out, False
+
+
 def _dropout(m: SeededDropout, t: Tensors, x: Tensor, images: bool, clients: int) -> tuple[Tensor, bool]:
     if not m.training or m.p == 0:
         return x, images
@@ -189,6 +199,7 @@ _RULES: dict[type, _Rule] = {
     nn.Flatten: _flatten,
     nn.BatchNorm2d: _norm,
     nn.BatchNorm1d: _norm,
+    nn.LayerNorm: _layer_norm,
     SeededDropout: _dropout,
     nn.MaxPool2d: _same,
     MaxPool2: _same,
@@ -205,6 +216,7 @@ _NAMES: dict[type, tuple[str, ...]] = {
     nn.Linear: ("weight", "bias"),
     nn.BatchNorm2d: ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"),
     nn.BatchNorm1d: ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"),
+    nn.LayerNorm: ("weight", "bias"),
     SeededDropout: ("seed",),
 }
 

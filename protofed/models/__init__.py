@@ -5,6 +5,7 @@ groups.py            which client gets which family; named_groups.py: the papers
 conv.py, residual.py, trunk.py, split.py, weights.py    what families share
 size.py              refuses what memory does not hold
 probe.py             one pass through a built model, to check it; flops.py: what it costs
+cnn1d.py, lstm.py    for series; bag.py: for tokens; mlp.py, resmlp.py: for tables
 describe.py          rows for listings
 user_module.py       a class in the user's file; given_modules.py: modules that a Python caller brings
 """

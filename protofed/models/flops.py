@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.flop_counter import FlopCounterMode
 
-from .probe import check_model, count_parameters
+from .probe import check_model, count_parameters, zeros_for
 
 FEDTGP_TABLE_8: dict[str, float] = {  # 10⁹ multiply-adds as printed, by written form
     "cnn4": 0.013,
@@ -70,8 +70,7 @@ def cost_of(module: nn.Module, shape: tuple[int, ...], num_classes: int, who: st
 
 def multiply_adds(module: nn.Module, shape: tuple[int, ...], norms: bool = False) -> int:
     """Multiply-adds of a forward pass of one sample in eval mode."""
-    parameter = next(module.parameters(), torch.empty(0))
-    x = torch.zeros(1, *shape, dtype=parameter.dtype, device=parameter.device)
+    x = zeros_for(module, 1, shape)
     counter = FlopCounterMode(display=False)
     training = module.training
     module.eval()

@@ -18,11 +18,15 @@ class Mlp(Family):
 
     hidden: int = option(64, "width of the hidden layer", low=1)
     dim: int = option(32, "size of the embedding", low=1)
+    norm: str = option(
+        "none", "layer: normalise hidden units, steadier on tables; none", choices=("none", "layer")
+    )
 
     def build(self, shape: tuple[int, ...], num_classes: int) -> nn.Module:
         base = nn.Sequential(
             nn.Flatten(),
             nn.Linear(prod(shape), self.hidden),
+            *((nn.LayerNorm(self.hidden),) if self.norm == "layer" else ()),
             nn.ReLU(),
             nn.Linear(self.hidden, self.dim),
             nn.ReLU(),

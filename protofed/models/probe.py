@@ -93,8 +93,16 @@ def _example(module: nn.Module, inputs: Inputs) -> Tensor:
     """Two inputs, where the module's parameters are and in their precision."""
     parameter = next(module.parameters(), torch.empty(0))
     if not isinstance(inputs, Tensor):
-        return torch.zeros(2, *inputs, dtype=parameter.dtype, device=parameter.device)
+        return zeros_for(module, 2, inputs)
     return inputs.to(parameter.device, parameter.dtype if inputs.is_floating_point() else inputs.dtype)
+
+
+def zeros_for(module: nn.Module, count: int, shape: tuple[int, ...]) -> Tensor:
+    """So many inputs of zeros; whole numbers for a module that takes tokens."""
+    parameter = next(module.parameters(), torch.empty(0))
+    whole = any(getattr(part, "whole_inputs", False) for part in module.modules())
+    dtype = torch.int64 if whole else parameter.dtype
+    return torch.zeros(count, *shape, dtype=dtype, device=parameter.device)
 
 
 def _check_shaped(module: nn.Module, who: str) -> None:

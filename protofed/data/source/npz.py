@@ -8,7 +8,7 @@ numbered in alphabetical order, labels in that of `classes` where it is there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -36,22 +36,26 @@ class Npz(ImageSource):
     positional: ClassVar[str] = "path"
     path: str = option("", "the archive")
     classes: int | None = option(None, "number of classes; default: those named or seen in training", low=1)
+    tokens: bool = option(False, "inputs are tokens: whole numbers from 0 (padding) on, which stay whole")
 
     def load(self) -> Dataset:
         if not self.path:
             raise DataError("npz: no path given; write npz:PATH")
-        return self.finish(as_dataset(Path(self.path).stem, cached_npz(Path(self.path), self.classes)))
+        arrays = cached_npz(Path(self.path), self.classes, self.tokens)
+        return self.finish(as_dataset(Path(self.path).stem, arrays))
 
 
-def cached_npz(path: Path, classes: int | None = None) -> dict[str, np.ndarray]:
+def cached_npz(path: Path, classes: int | None = None, tokens: bool = False) -> dict[str, np.ndarray]:
     """The table of an archive, decoded once."""
     if not path.is_file():
         raise DataError(f"{path}: no such file")
+    options = {"classes": classes, **({"tokens": True} if tokens else {})}
+    read = tokens_of if tokens else channels_first
     return cached(
         path.stem,
         [path],
-        {"classes": classes},
-        lambda: table(read_arrays(path, KEYS, OPTIONAL), str(path), classes),
+        options,
+        lambda: table(read_arrays(path, KEYS, OPTIONAL), str(path), classes, read),
     )
 
 
@@ -78,7 +82,12 @@ def read_arrays(path: Path, needed: tuple[str, ...], optional: tuple[str, ...] =
             return {key: read_array(archive, members[key], path) for key in wanted}
 
 
-def table(arrays: Mapping[str, np.ndarray], where: str, classes: int | None = None) -> dict[str, np.ndarray]:
+def table(
+    arrays: Mapping[str, np.ndarray],
+    where: str,
+    classes: int | None = None,
+    read: Callable[[np.ndarray, str], np.ndarray] | None = None,
+) -> dict[str, np.ndarray]:
     """One table of train rows followed by test rows."""
     with opening(where, "arrays of samples and labels"):
         return _table(arrays, where, classes)
@@ -100,7 +109,7 @@ def _table(arrays: Mapping[str, np.ndarray], where: str, classes: int | None) ->
     arrays = {**arrays, **_numbered_labels(arrays, where)}
     y_train, y_test = labels(arrays["y_train"], where), labels(arrays["y_test"], where)
     made = {
-        "x": channels_first(np.concatenate([train, test]), where),
+        "x": (read or channels_first)(np.concatenate([train, test]), where),
         "y": np.concatenate([y_train, y_test]),
         "test": np.arange(len(train) + len(test)) >= len(train),
         "classes": _class_names(arrays, y_train, classes, where),
@@ -155,7 +164,9 @@ def channels_first(x: np.ndarray, where: str) -> np.ndarray:
     if x.dtype.kind == "f":
         return x.astype(np.float32, copy=False)
     if x.dtype != np.uint8:
-        raise DataError(f"{where}: inputs have type {x.dtype}; expected uint8 or float")
+        raise DataError(
+            f"{where}: inputs have type {x.dtype}; expected uint8 or float; for tokens set tokens=true"
+        )
     if x.ndim == 3:
         return x[:, None]
     if x.ndim == 4 and x.shape[-1] in (1, 3, 4):
@@ -163,6 +174,17 @@ def channels_first(x: np.ndarray, where: str) -> np.ndarray:
     if x.ndim == 4 and x.shape[1] in (1, 3, 4):
         return x
     raise DataError(f"{where}: images have shape {x.shape}; expected [N, H, W] or [N, H, W, channels]")
+
+
+def tokens_of(x: np.ndarray, where: str) -> np.ndarray:
+    """[N, length] whole numbers, 0 for padding."""
+    if x.dtype.kind not in "iu" or x.ndim != 2:
+        raise DataError(
+            f"{where}: inputs are {x.dtype} of shape {x.shape}; tokens are whole numbers of shape [N, length]"
+        )
+    if x.size and int(x.min()) < 0:
+        raise DataError(f"{where}: a token is {int(x.min())}; tokens are whole numbers from 0 (padding) on")
+    return x.astype(np.int64)
 
 
 def _class_names(
