@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .core.algorithm import Algorithm, Leg, Needs, Phase, methods
     from .core.errors import ProtofedError
     from .models.base import Model
+    from .use.trained import Trained, load
 
 __all__ = [
     "Algorithm",
@@ -25,17 +26,22 @@ __all__ = [
     "Phase",
     "ProtofedError",
     "Result",
+    "Trained",
     "__version__",
     "federate",
+    "load",
     "methods",
     "run",
 ]
 
 _MODULES = ("api", "core.algorithm", "core.errors", "models.base")  # the first registers all methods
+_ELSEWHERE = {"Trained": "use.trained", "load": "use.trained"}
 
 
 def __getattr__(name: str) -> Any:
     """A name of the list above, or a part such as `protofed.data`."""
+    if name in _ELSEWHERE:
+        return getattr(import_module(f"{__name__}.{_ELSEWHERE[name]}"), name)
     if name in __all__:
         found = [import_module(f"{__name__}.{module}") for module in _MODULES]
         return next(getattr(module, name) for module in found if hasattr(module, name))

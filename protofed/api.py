@@ -25,6 +25,7 @@ from .data.features import odd_features
 from .data.federated import OwnData
 from .data.holdout import balanced_samples, hold_out_samples
 from .data.own import Samples, read_samples
+from .federating import make_federation, settle_engine
 from .models.given_modules import check_modules, class_names, copy_module, group_modules, input_shapes, two_of
 from .runs.about import AboutRun
 from .runs.directory import RunDir
@@ -143,8 +144,8 @@ def federate(
     data = OwnData(train, test, held)
     for warning in [*odd_features([part.x for part in train], "federate"), *check_batches(task, data)]:
         log.warning(warning)
-    config, why = experiment.settle_engine(config, task, data)
-    federation = experiment.make_federation(config, task, data)
+    config, why = settle_engine(config, task, data)
+    federation = make_federation(config, task, data)
     built = experiment.Experiment(config, task, data, federation, engine_reason=why)
     _hand_out(built, models)
     records = _carry_out(built, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -18,9 +17,8 @@ from torch import Tensor, nn
 from . import algorithms as _registers_all_methods  # noqa: F401
 from .config import Config, resolve
 from .core.algorithm import Algorithm
-from .core.answer import Score
 from .core.data import ClientData, LocalData
-from .core.errors import ConfigError, EngineError
+from .core.errors import ConfigError
 from .core.needs import check_batches, check_data, check_epochs, check_models, check_optimiser
 from .core.rng import numpy_generator
 from .core.task import Group, Task
@@ -29,15 +27,11 @@ from .data.features import odd_features, sample_rows
 from .data.federated import SplitData
 from .data.holdout import balanced_test, hold_out
 from .data.loader import Loader
-from .data.merged import Merged
 from .data.partition.pooling import pooled_as_before
 from .data.public import public_samples
 from .data.split_summary import one_class_clients, test_set_notes
-from .engines import choose
-from .engines.base import Engine
 from .engines.federation import Federation
-from .engines.store import Store
-from .engines.workers import own_cores
+from .federating import make_federation, settle_engine
 from .metrics.scores import summarise
 from .models.groups import assign
 from .models.probe import check_model
@@ -45,12 +39,13 @@ from .runs.about import AboutRun, has_about, write_about
 from .runs.contents import EARLIER, check_contents, contents
 from .runs.directory import RunDir
 from .runs.findings import Aloud, judge_test
-from .runs.input_rules import write_rules
+from .runs.kept_data import input_shapes, keep_data
 from .runs.kept_files import KEPT, keep_files, settings_with_kept
 from .runs.outcome import Outcome
-from .runs.records import number_in
+from .runs.records import number_in, per_client
 
 DEPLOYED = "deployment"  # as the data of a run whose samples lie with its clients (protofed.deploy)
+GIVEN = "given in Python"  # as data and models of a run of `federate`
 log = logging.getLogger("protofed")
 Progress = Callable[[dict[str, Any]], None]
 
@@ -121,7 +116,7 @@ class Experiment:
         started, federation = time.perf_counter(), self.federation
         scores = federation.evaluate(self.tested())
         if run:
-            run.append("clients.jsonl", {"round": round, **_per_client(scores)})
+            run.append("clients.jsonl", {"round": round, **per_client(scores)})
         found = summarise(scores)
         algorithm, classes = self.task.algorithm, self.task.C
         found |= judge_test(algorithm, federation.state, scores, found["acc"], losses, classes)
@@ -164,20 +159,6 @@ def build(config: Config) -> Experiment:
         log.warning(warning)
     config, why = settle_engine(config, task, data)
     return Experiment(config, task, data, make_federation(config, task, data), dataset, split, why)
-
-
-def settle_engine(config: Config, task: Task, data: ClientData) -> tuple[Config, str]:
-    """Put the chosen engine in place of "auto", so that a resumed run uses the same, with as many workers.
-    Returns the reason too."""
-    system, why = config.system, ""
-    if system.engine == "auto":
-        choice = choose.choose(task, data, config.rounds.participants(task.clients))
-        why = choice.reason
-        log.info("engine %s (%s)", choice.name, why)
-        system = replace(system, engine=choice.name)
-    if system.engine == "workers+cohort" and system.workers is None:  # who is in a cohort depends on it
-        system = replace(system, workers=own_cores())
-    return replace(config, system=system), why
 
 
 def make_task(
@@ -269,34 +250,6 @@ def restore(directory: RunDir, federation: Federation) -> str:
     return found.warning
 
 
-def make_federation(config: Config, task: Task, data: ClientData) -> Federation:
-    """The engine and its round loop. A method with pooled data trains at the first client, which has
-    all samples; the others are tested only."""
-    plan = config.rounds
-    if task.algorithm.needs.merged:
-        data = Merged(data, task.clients - plan.newcomers)
-        plan = replace(plan, newcomers=task.clients - 1, sample=None, participation=1.0, stragglers=0.0)
-    plan.participants(task.clients)  # too many: an error now rather than in the first round
-    engine = make_engine(config, task, data)
-    return Federation(task, data, engine, plan, config.system.on_failure)
-
-
-def make_engine(config: Config, task: Task, data: ClientData) -> Engine:
-    """The engine that the settings name."""
-    if config.system.engine == "flower":
-        return _flower(config, task, data)
-    return choose.make(config.system.engine, task, data, Store(), config.system.workers)
-
-
-def _flower(config: Config, task: Task, data: ClientData) -> Engine:
-    if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("ray") is None:
-        raise EngineError("engine flower needs Flower: pip install 'protofed[flower]'")
-    from .flower.simulation import simulated
-
-    config.transport.check_quorum(config.rounds.participants(task.clients))
-    return simulated(task, data, Store(), config.transport, config.system.workers)
-
-
 def carry_out(
     experiment: Experiment, directory: RunDir | None, progress: Progress | None = None
 ) -> list[dict[str, Any]]:
@@ -312,8 +265,8 @@ def carry_out(
                     directory.restate("partition", experiment.config.partition)
                     write_about(directory.path, _about(experiment))
                     keep_files(directory.path, named_here(experiment.config))
-                    if experiment.dataset is not None and experiment.split is not None:
-                        write_rules(directory.path, experiment.dataset, experiment.split)
+                    samples = (experiment.federation.data, experiment.dataset, experiment.split)
+                    keep_data(directory.path, experiment.task, *samples)
             records = experiment.play(directory, progress)
         finally:
             experiment.federation.engine.close()
@@ -330,6 +283,8 @@ def _about(experiment: Experiment) -> AboutRun:
     if trivial and dataset is not None and split is not None:  # else: the samples lie elsewhere
         one_class = one_class_clients(dataset, split, experiment.tested())
     about = AboutRun.of_task(experiment.task, one_class)
+    shapes, dense = input_shapes(experiment.task, experiment.data, dataset)
+    about = replace(about, shapes=shapes, dense=dense)
     earlier = {EARLIER: "not known"} if experiment.federation.round else {}  # of a run without about.json
     return replace(about, notes=tuple(experiment.notes()), fingerprints={**experiment.contents, **earlier})
 
@@ -353,9 +308,3 @@ def public_data(config: Config, shape: tuple[int, ...]) -> LocalData | None:
     return public_samples(
         config.public, config.public_samples, config.seed, shape, system.torch_dtype, system.torch_device
     )
-
-
-def _per_client(scores: Sequence[Score]) -> dict[str, Any]:
-    modes = next((s.correct for s in scores if s.n), {})
-    acc = {m: [100.0 * s.correct[m] / s.n if s.n else None for s in scores] for m in modes}
-    return {"clients": [s.client for s in scores], "acc": acc}

@@ -5,7 +5,8 @@ a method is made of, and which hook may do what, is told in docs/own/method.md a
 
     the contract    Algorithm, Leg, Phase, Needs, Preset, option, methods
     messages        Record, Nothing, Weights, Replies, Reply, Payload, cat, blocks
-    what hooks get  Task, Turn, ClientTurn, Net, LocalData, Batch, Ran, View, Loss, Tree, Opt
+    what hooks get  Task, Turn, ClientTurn, Net, LocalData, ClassCounts, Batch, Ran, View, Loss, Tree,
+                    Opt
     losses          ce, class_pull, sample_pull, kl
     prototypes      class_means, class_sums, means, owned, table, rows, one_hot, features, nearest,
                     prototype_predictions, prototype_scores
@@ -16,7 +17,7 @@ a method is made of, and which hook may do what, is told in docs/own/method.md a
 
 from .core.algorithm import Algorithm, Leg, Loss, Needs, Phase, Preset, Ran, View, methods
 from .core.answer import Replies, Reply, blocks, cat
-from .core.data import Batch, LocalData
+from .core.data import Batch, ClassCounts, LocalData
 from .core.errors import ConfigError, MessageError
 from .core.net import Net
 from .core.optim import Opt
@@ -47,6 +48,7 @@ __all__ = [
     "Algorithm",
     "Average",
     "Batch",
+    "ClassCounts",
     "ClientTurn",
     "ConfigError",
     "Leg",

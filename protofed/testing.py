@@ -28,7 +28,8 @@ from .core.record import Record
 from .core.rng import torch_generator
 from .core.task import Group
 from .data.federated import OwnData
-from .experiment import Experiment, make_federation, make_task
+from .experiment import Experiment, make_task
+from .federating import make_federation
 from .models.base import Model
 
 CLASSES, INPUTS, EMBEDDING = 5, 6, 8

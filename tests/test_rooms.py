@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1] / "protofed"
-ROOMS = ("analysis", "core", "deploy", "engines", "flower", "metrics", "ops", "reports", "runs")
+ROOMS = ("analysis", "core", "deploy", "engines", "flower", "metrics", "ops", "reports", "runs", "use")
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -25,6 +25,7 @@ from torch import Tensor
 from protofed.method import (
     Algorithm,
     Batch,
+    ClassCounts,
     ClientTurn,
     Leg,
     LocalData,
@@ -108,7 +109,7 @@ class Template(Algorithm):
         rows, cls, _ = owned(mean, n)
         return Message(rows, cls), {"mean": mean, "n": n}
 
-    def predict(self, net: Net, x: Tensor, data: LocalData, down: Message, mem: Tree) -> dict[str, Tensor]:
+    def predict(self, net: Net, x: Tensor, data: ClassCounts, down: Message, mem: Tree) -> dict[str, Tensor]:
         return prototype_predictions(net, x, data, down, mem)
 
     # analysis

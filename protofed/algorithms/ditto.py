@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from ..core.algorithm import Leg, Phase, Preset, View, methods
-from ..core.data import Batch, LocalData
+from ..core.data import Batch, ClassCounts, LocalData
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Tree, Weights
@@ -73,5 +73,5 @@ class Ditto(SharedWeights):
         pull = squared_distance(net.parameters("model."), view["received"])
         return ce(net(batch.x)[1], batch.y) + 0.5 * self.lam * pull
 
-    def predict(self, net: Net, x: Tensor, data: LocalData, down: Weights, mem: Tree) -> dict[str, Tensor]:
+    def predict(self, net: Net, x: Tensor, data: ClassCounts, down: Weights, mem: Tree) -> dict[str, Tensor]:
         return {"clf": net(x)[1], "global": net["shared"](x)[1]}

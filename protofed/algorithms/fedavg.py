@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ..core.algorithm import Ran, methods
-from ..core.data import LocalData
+from ..core.data import ClassCounts, LocalData
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Tree, Weights
@@ -71,7 +71,7 @@ class FedAvg(SharedWeights):
             mem = {"trained": turn.task.zeros("", int) + 1}
         return super().upload(net, data, down, mem, ran, turn)
 
-    def predict(self, net: Net, x: Tensor, data: LocalData, down: Weights, mem: Tree) -> dict[str, Tensor]:
+    def predict(self, net: Net, x: Tensor, data: ClassCounts, down: Weights, mem: Tree) -> dict[str, Tensor]:
         """A client that never took part has no model of its own yet: it is tested with the server's."""
         if self.eval_model == "after_local" and "trained" not in mem:
             net = net.at({**net.tensors(), **down.weights})

@@ -32,7 +32,7 @@ from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Ran, View, methods
 from ..core.answer import Replies, cat
-from ..core.data import Batch, LocalData
+from ..core.data import Batch, ClassCounts, LocalData
 from ..core.net import Net
 from ..core.optim import Opt, Stepper
 from ..core.options import option
@@ -109,6 +109,6 @@ class FedGH(Algorithm):
         mean, cls, _ = owned(mean, supported(n, data, self.min_count))
         return Protos(mean, cls), net.tensors(HEAD)
 
-    def predict(self, net: Net, x: Tensor, data: LocalData, down: Weights, mem: Tree) -> dict[str, Tensor]:
+    def predict(self, net: Net, x: Tensor, data: ClassCounts, down: Weights, mem: Tree) -> dict[str, Tensor]:
         z, logits = net(x)
         return {"clf": logits, "own": net.at(mem).head(z) if mem else logits}

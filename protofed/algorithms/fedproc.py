@@ -35,7 +35,7 @@ from torch.nn.functional import cross_entropy
 
 from ..core.algorithm import Algorithm, Leg, Needs, Preset, Ran, View, methods
 from ..core.answer import Replies
-from ..core.data import Batch, LocalData
+from ..core.data import Batch, ClassCounts, LocalData
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Tree
@@ -129,7 +129,7 @@ class FedProc(Algorithm):
         mean, n = class_means(net, data, turn.task.C)
         return Model(net.tensors(), *owned(mean, n)), {"mean": mean, "n": n}
 
-    def predict(self, net: Net, x: Tensor, data: LocalData, down: Model, mem: Tree) -> dict[str, Tensor]:
+    def predict(self, net: Net, x: Tensor, data: ClassCounts, down: Model, mem: Tree) -> dict[str, Tensor]:
         return prototype_predictions(net, x, data, down, mem)
 
     # analysis

@@ -33,7 +33,7 @@ from torch import Tensor
 
 from ..core.algorithm import HTFLLIB_TRAIN, Algorithm, Leg, Needs, Preset, Ran, View, methods
 from ..core.answer import Replies, Reply, blocks, cat
-from ..core.data import Batch, LocalData
+from ..core.data import Batch, ClassCounts, LocalData
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Tree
@@ -209,7 +209,7 @@ class FedProto(Algorithm):
         weights = net.tensors() if self.share_model else {}
         return Protos(*owned(mean, supported(n, data, self.min_count)), weights), {"mean": mean, "n": n}
 
-    def predict(self, net: Net, x: Tensor, data: LocalData, down: Protos, mem: Tree) -> dict[str, Tensor]:
+    def predict(self, net: Net, x: Tensor, data: ClassCounts, down: Protos, mem: Tree) -> dict[str, Tensor]:
         return prototype_predictions(net, x, data, down, mem)
 
     # analysis

@@ -42,7 +42,7 @@ from torch import Tensor
 
 from ..core.algorithm import HTFLLIB_TRAIN, Algorithm, Leg, Needs, Preset, Ran, View, methods
 from ..core.answer import Replies, cat
-from ..core.data import Batch, LocalData
+from ..core.data import Batch, ClassCounts, LocalData
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Tree
@@ -164,7 +164,7 @@ class FedTGP(Algorithm):
         rows, cls, _ = owned(mean, supported(n, data, self.min_count))
         return Protos(rows, cls), {"mean": mean, "n": n}
 
-    def predict(self, net: Net, x: Tensor, data: LocalData, down: Protos, mem: Tree) -> dict[str, Tensor]:
+    def predict(self, net: Net, x: Tensor, data: ClassCounts, down: Protos, mem: Tree) -> dict[str, Tensor]:
         return prototype_predictions(net, x, data, down, mem)
 
     # analysis

@@ -33,7 +33,7 @@ from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Ran, View, methods
 from ..core.answer import Replies
-from ..core.data import Batch, LocalData
+from ..core.data import Batch, ClassCounts, LocalData
 from ..core.errors import ConfigError
 from ..core.net import Net
 from ..core.options import option
@@ -103,7 +103,7 @@ class HeteroFL(Algorithm):
     ) -> tuple[Slice, Tree]:
         return Slice(net.tensors(), torch.nonzero(data.present(turn.task.C))[:, 0]), mem
 
-    def predict(self, net: Net, x: Tensor, data: LocalData, down: Weights, mem: Tree) -> dict[str, Tensor]:
+    def predict(self, net: Net, x: Tensor, data: ClassCounts, down: Weights, mem: Tree) -> dict[str, Tensor]:
         _, logits = net(x)
         own = data.present(logits.shape[1])
         return {"clf": logits, "clf_local": _masked(logits, own, float("-inf"))}

@@ -10,6 +10,7 @@ the contract
     net.py          a client's modules bound to its tensors
 one client's part of a round
     client.py       begin, train, finish; and its test; scoring.py: what a test counts
+    mixture.py      the prediction mode ens
     train.py        the training loop; optim.py: SGD and Adam over lists of tensors
     answer.py       what a client answers
     stages.py       the stages of a round, for whoever watches

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from .answer import Replies
-from .data import Batch, LocalData
+from .data import Batch, ClassCounts, LocalData
 from .net import Net
 from .optim import Opt
 from .record import Nothing, Record, Tree
@@ -208,8 +208,9 @@ class Algorithm(ABC):
         """What goes up, and the client's next private memory."""
         return Nothing(), mem
 
-    def predict(self, net: Net, x: Tensor, data: LocalData, down: Any, mem: Tree) -> dict[str, Tensor]:
-        """Scores [B, C] per named prediction mode; the largest wins."""
+    def predict(self, net: Net, x: Tensor, data: ClassCounts, down: Any, mem: Tree) -> dict[str, Tensor]:
+        """Scores [B, C] per named prediction mode; the largest wins. Of the training samples only the counts
+        of classes are known: predictions are also made long after, where the samples are not."""
         return {"clf": net(x)[1]}
 
     # analysis

@@ -118,15 +118,11 @@ def score_client(
     `held`: samples that it holds out of training. Where the task has such, the mode `ens` is added (see
     mixture.py)."""
     task = turn.task
-    rows = _tested(turn, test, held)
-    net = task.live(turn.group)
-    net.install(assemble(task, turn, state, down))
-    set_modes(net, training=False)
-    mem = state.mem if state else {}
-    watched, scoring = WatchedNet(net.modules, net.frozen), Scoring(task.C)
+    rows, mem, known = _tested(turn, test, held), state.mem if state else {}, train.class_counts(task.C)
+    net, scoring = tested_net(turn, state, down), Scoring(task.C)
 
     def predict(x: Tensor) -> dict[str, Tensor]:
-        return task.algorithm.predict(watched, x, train, down, mem)
+        return task.algorithm.predict(net, x, known, down, mem)
 
     fitted = None
     if held is not None and task.validation and turn.on != "validation" and mixes(task.algorithm.modes):
@@ -134,7 +130,15 @@ def score_client(
     for x, y in rows.chunks():
         scores = predict(x)
         scoring.add(fitted.add(scores) if fitted else scores, y)
-    return scoring.score(turn.client, train, rows, watched.seen)
+    return scoring.score(turn.client, train, rows, net.seen)
+
+
+def tested_net(turn: ClientTurn, state: ClientState | None, down: Record) -> WatchedNet:
+    """The client's live net in eval mode, with its tensors and the newest download."""
+    net = turn.task.live(turn.group)
+    net.install(assemble(turn.task, turn, state, down))
+    set_modes(net, training=False)
+    return WatchedNet(net.modules, net.frozen)
 
 
 def _tested(turn: ClientTurn, test: LocalData, held: LocalData | None) -> LocalData:

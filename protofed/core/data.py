@@ -4,12 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from .errors import ConfigError
+
 Augment = Callable[[Tensor, torch.Generator], Tensor]
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """What `predict` knows of a client's training samples: how many there are of each class. It is kept with
+    a run, so that predictions can be made where the samples are not."""
+
+    n: Tensor  # [C]; of dense labels, pixels
+
+    def counts(self, num_classes: int) -> Tensor:
+        """Samples [C] of each class."""
+        if len(self.n) != num_classes:
+            raise ConfigError(f"counts of {len(self.n)} classes are known, asked for {num_classes}")
+        return self.n
+
+    def present(self, num_classes: int) -> Tensor:
+        """Bool [C]: the classes of which this client has training samples."""
+        return self.counts(num_classes) > 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("x", "y", "chunks"):
+            raise ConfigError(
+                f"predict: data.{name}: the training samples are not there when predictions are made, only "
+                "data.counts(C) and data.present(C); keep what else is needed in the client's memory (upload)"
+            )
+        raise AttributeError(name)
 
 
 @dataclass(frozen=True)
@@ -46,6 +74,10 @@ class LocalData:
     def present(self, num_classes: int) -> Tensor:
         """Bool [C]: the classes of which this client has training samples."""
         return self.counts(num_classes) > 0
+
+    def class_counts(self, num_classes: int) -> ClassCounts:
+        """What is known of these samples when predictions are made."""
+        return ClassCounts(self.counts(num_classes))
 
 
 class Batch(NamedTuple):

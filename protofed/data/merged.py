@@ -17,28 +17,28 @@ class Merged:
 
     def __init__(self, data: ClientData, clients: int):
         """`clients`: the first so many are merged; the rest are newcomers, who stay out of training."""
-        self._data = data
+        self.parts = data
         self._clients = clients
 
     def __len__(self) -> int:
-        return len(self._data)
+        return len(self.parts)
 
     def size(self, client: int) -> int:
         if client == 0:
-            return sum(self._data.size(c) for c in range(self._clients))
-        return self._data.size(client)
+            return sum(self.parts.size(c) for c in range(self._clients))
+        return self.parts.size(client)
 
     def train(self, client: int) -> LocalData:
-        return self._union if client == 0 else self._data.train(client)
+        return self._union if client == 0 else self.parts.train(client)
 
     def test(self, client: int) -> LocalData:
-        return self._data.test(client)
+        return self.parts.test(client)
 
     def validation(self, client: int) -> LocalData:
-        return self._data.validation(client)
+        return self.parts.validation(client)
 
     @cached_property
     def _union(self) -> LocalData:
-        parts = [self._data.train(c) for c in range(self._clients)]
+        parts = [self.parts.train(c) for c in range(self._clients)]
         x, y = torch.cat([p.x for p in parts]), torch.cat([p.y for p in parts])
         return LocalData(x, y, parts[0].augment)

@@ -13,6 +13,7 @@ class_names.py    names of classes that sites most likely mean as one
 roster.py         who is connected: hello, agreement, and again for those who come back
 server_app.py     Flower's server app: the common round loop over the roster
 client_app.py     Flower's client app: one message, one answer
+tested.py         what a client was tested with last, for use after the run
 processes.py      starting and stopping Flower's programs
 link.py           Flower's SuperLink with a door and a login, the program that the server starts
 door.py           the public port: clients' calls pass, everything else ends there

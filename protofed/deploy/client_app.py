@@ -88,11 +88,14 @@ def _work(settings: ClientSettings, packet: Packet) -> Packet:
     """Train or test. Torch is imported here, not for a hello that goes wrong."""
     import torch
 
+    from ..core.answer import ClientState
     from ..core.checksums import strip_checksum
+    from ..engines.base import Job
     from ..flower.respond import Desk, respond
     from ..flower.vault import Vault
     from .agreement import Agreement, make_task
     from .site import Site
+    from .tested import keep_tested
 
     experiment = str(packet.meta.get("experiment"))
     path = _path(settings, experiment)
@@ -108,7 +111,11 @@ def _work(settings: ClientSettings, packet: Packet) -> Packet:
     task = make_task(agreement, config, [agreement.members[client].model])
     vault = Vault(path.parent.parent, experiment, settings.name)
     parts = site.parts(agreement.classes, task.dtype)
-    return respond(Desk(task, client, lambda: parts[0], lambda: parts[1], vault), packet)
+
+    def tested(job: Job, state: ClientState | None) -> None:
+        keep_tested(vault.path, job, state, parts[0].counts(task.C), site.dataset.rule())
+
+    return respond(Desk(task, client, lambda: parts[0], lambda: parts[1], vault, tested=tested), packet)
 
 
 def _path(settings: ClientSettings, experiment: str) -> Path:

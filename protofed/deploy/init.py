@@ -14,10 +14,10 @@ from typing import Any
 
 import tomlkit
 
-from .. import __version__
 from ..config import read_recipe
 from ..core.errors import ConfigError
 from ..core.user_files import UserFile
+from ..core.version import VERSION as __version__
 from ..runs.files import write_atomic
 from .certificates import read_certificate, renew_server, write_authority, write_key_pair
 from .own_files import by_name, load_common

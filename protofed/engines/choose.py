@@ -63,9 +63,9 @@ def choose(task: Task, data: ClientData, participants: int) -> Choice:
 
 
 def make(name: str, task: Task, data: ClientData, store: Store, workers: int | None = None) -> Engine:
-    """An engine by name. ("flower" keeps files, so it is made higher up: `experiment.make_engine`.)"""
+    """An engine by name. ("flower" keeps files, so it is made higher up: `federating.make_engine`.)"""
     if name == "flower":
-        raise EngineError("engine flower is made by experiment.make_engine")
+        raise EngineError("engine flower is made by federating.make_engine")
     if name == "cohort":
         return Cohort(task, data, store)
     if name in ("workers", "workers+cohort"):

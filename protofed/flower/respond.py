@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..core.answer import ClientState
 from ..core.client import run_leg, score_client
 from ..core.data import LocalData
 from ..core.errors import ProtofedError
@@ -27,6 +28,7 @@ class Desk:
     vault: Vault
     held: Callable[[], LocalData | None] = lambda: None
     keep_replies: bool = True
+    tested: Callable[[Job, ClientState | None], None] | None = None  # hears what a test is made with
 
 
 def respond(desk: Desk, packet: Packet) -> Packet:
@@ -67,6 +69,8 @@ def _train(desk: Desk, job: Job, packet: Packet) -> tuple[Meta, Tree]:
 
 def _evaluate(desk: Desk, job: Job, packet: Packet) -> tuple[Meta, Tree]:
     state = desk.vault.open(_request(packet.meta, None, ""))
+    if desk.tested and job.turn.on == "test":
+        desk.tested(job, state)
     return write_score(score_client(job.turn, state, desk.train(), desk.test(), job.down, desk.held()))
 
 

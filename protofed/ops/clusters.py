@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs
 from ..core.answer import Replies
-from ..core.data import LocalData
+from ..core.data import ClassCounts, LocalData
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Tree
@@ -77,7 +77,7 @@ class ClusteredPrototypes(Algorithm):
 
     # client
 
-    def predict(self, net: Net, x: Tensor, data: LocalData, down: Any, mem: Tree) -> dict[str, Tensor]:
+    def predict(self, net: Net, x: Tensor, data: ClassCounts, down: Any, mem: Tree) -> dict[str, Tensor]:
         """The classifier, and the class of the prototype with the largest cosine, as in the contrast."""
         z, logits = net(x)
         if z.ndim > 2:  # one decision per position has no counterpart in the labels

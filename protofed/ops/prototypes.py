@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from ..core.data import LocalData
+from ..core.data import ClassCounts, LocalData
 from ..core.net import Net
 from ..core.record import Record
 from .distances import pairwise_l2
@@ -122,7 +122,7 @@ def among(scores: Tensor, known: Tensor, fallback: Tensor) -> Tensor:
 
 
 def prototype_predictions(
-    net: Net, x: Tensor, data: LocalData, down: Any, mem: dict[str, Tensor]
+    net: Net, x: Tensor, data: ClassCounts, down: Any, mem: dict[str, Tensor]
 ) -> dict[str, Tensor]:
     """`predict` of methods that download prototypes (fields `mean` and `cls`): `prototype_scores`."""
     z, logits = net(x)

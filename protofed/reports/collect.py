@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from ..core.errors import ProtofedError
+from ..core.version import VERSION as __version__
 from ..runs.directory import RunDir
 from ..runs.files import finite
 from ..runs.modes import explain, title

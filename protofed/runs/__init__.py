@@ -10,5 +10,6 @@ modes.py        titles and meanings of prediction modes
 files.py        files that are whole or not there
 contents.py     what a run rests on, by content: data, split, weights, files
 input_rules.py  inputs.json: how raw samples become inputs
+class_counts.py samples of each class at each client; kept_data.py: all that predictions need of the data
 kept_files.py   the user's own Python files within a run; fingerprint.py: whether they changed
 """

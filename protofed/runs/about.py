@@ -34,6 +34,10 @@ class AboutRun:
     one_class: int | None = None  # tested clients whose training samples are of a single class
     version: str = ""  # of protofed
     fingerprints: Mapping[str, str] = field(default_factory=dict)  # of files that the run depends on
+    shapes: tuple[tuple[int, ...], ...] = ()  # of one input, for each group; empty: the samples lie elsewhere
+    dense: bool = False  # labels are masks
+    public: int | None = None  # samples of the public data
+    group_index: tuple[int, ...] = ()  # group of each client, where the models were given in Python
     notes: tuple[str, ...] = ()  # on the data: its test set was pooled, or is used in part
 
     @classmethod
@@ -45,6 +49,7 @@ class AboutRun:
             groups=tuple(group.name for group in task.groups),
             clients=task.clients,
             one_class=one_class,
+            public=None if task.public is None else len(task.public),
             version=VERSION,
         )
 
@@ -73,6 +78,10 @@ def read_about(directory: Path, config: Mapping[str, Any]) -> AboutRun:
             clients=found["clients"],
             one_class=found["one_class"],
             notes=tuple(map(str, found.get("notes", ()))),
+            group_index=tuple(map(int, found.get("group_index", ()))),
+            shapes=tuple(tuple(map(int, shape)) for shape in found.get("shapes", ())),
+            public=found.get("public"),
+            dense=bool(found.get("dense")),
             version=str(found["version"]),
             fingerprints=dict(found["fingerprints"]),
         )

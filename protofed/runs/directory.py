@@ -2,6 +2,7 @@
 
 config.json     the resolved configuration: `protofed run config.json` repeats the run
 about.json      what is known before the first round: names of classes, prediction modes, …: see about.py
+inputs.json     how raw samples become inputs; class_counts.dat: samples of each class at each client
 metrics.jsonl   one line a round: see records.py
 clients.jsonl   per-client accuracy, one line a test
 checkpoint/     see checkpoint.py
@@ -28,7 +29,10 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-OF_A_RUN = ("about.json", "metrics.jsonl", "clients.jsonl", "summary.json")
+OF_A_RUN = (
+    *("about.json", "inputs.json", "class_counts.dat"),
+    *("metrics.jsonl", "clients.jsonl", "summary.json"),
+)
 OF_OTHERS = ("failed.json", "metrics.csv", "metrics.parquet", "mlflow.json")  # studies and trackers
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,22 @@ def write_rules(directory: Path, dataset: Dataset, split: Split) -> None:
     """Write the rules of a data set, and which of them each client has."""
     rules = dataset.rules or (dataset.rule(),)
     of = [_rule_of(dataset, split.train[client]) for client in range(split.clients)] if len(rules) > 1 else []
-    found = {"format": FORMAT, "rules": [rule.to_dict() for rule in rules], "of_client": of}
+    store_rules(directory, rules, of)
+
+
+def store_rules(directory: Path, rules: Sequence[InputRule], of: Sequence[int]) -> None:
+    """Write these rules, and the number of each client's; none where there is one for all."""
+    found = {"format": FORMAT, "rules": [rule.to_dict() for rule in rules], "of_client": list(of)}
     write_json(directory / FILE, found)
+
+
+def read_rules(directory: Path) -> list[InputRule]:
+    """All rules of a run: one for all clients, one for each owner, or one for each group."""
+    found = read_json(directory / FILE)
+    try:
+        return [InputRule.from_dict(one) for one in found["rules"]]
+    except (KeyError, TypeError) as error:
+        raise RunError(f"{directory / FILE} is damaged: {error!r}") from error
 
 
 def read_rule(directory: Path, client: int = 0) -> InputRule | None:

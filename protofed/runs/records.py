@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..core.answer import Score
 from .modes import miou_of
 
 STATS = ("mean", "std", "worst", "worst10", "pooled")
@@ -22,6 +23,13 @@ def scores_of(record: RoundRecord) -> Scores:
         mode: {stat: number_in(values, [stat]) for stat in STATS}
         for mode, values in {**record["acc"], **dense}.items()
     }
+
+
+def per_client(scores: Sequence[Score]) -> dict[str, Any]:
+    """A test as a line of clients.jsonl: accuracies by mode, null for a client without test samples."""
+    modes = next((s.correct for s in scores if s.n), {})
+    acc = {m: [100.0 * s.correct[m] / s.n if s.n else None for s in scores] for m in modes}
+    return {"clients": [s.client for s in scores], "acc": acc}
 
 
 def headline(record: RoundRecord, modes: Sequence[str]) -> str:

@@ -10,7 +10,8 @@ from protofed.core.data import LocalData
 from protofed.core.errors import ConfigError
 from protofed.core.task import Turn
 from protofed.data.federated import OwnData
-from protofed.experiment import Experiment, make_federation, make_task
+from protofed.experiment import Experiment, make_task
+from protofed.federating import make_federation
 from protofed.testing import CLASSES, COUNTS, INPUTS, Toy, assert_equal, toy_data, toy_groups
 
 SAMPLES = sum(map(sum, COUNTS))

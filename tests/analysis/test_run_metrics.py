@@ -26,7 +26,8 @@ from protofed.core.data import LocalData
 from protofed.core.errors import ConfigError
 from protofed.core.task import Group
 from protofed.data.federated import OwnData
-from protofed.experiment import Experiment, make_federation, make_task
+from protofed.experiment import Experiment, make_task
+from protofed.federating import make_federation
 from protofed.models.base import Model
 from protofed.testing import Toy, assert_equal, snapshot
 

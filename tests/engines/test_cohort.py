@@ -17,7 +17,8 @@ from protofed.core.task import Group
 from protofed.core.train import Session
 from protofed.data.federated import OwnData
 from protofed.engines import cohort
-from protofed.experiment import Experiment, make_federation, make_task
+from protofed.experiment import Experiment, make_task
+from protofed.federating import make_federation
 from protofed.models.base import Model
 from protofed.testing import assert_close, snapshot, toy_groups
 

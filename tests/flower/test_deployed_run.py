@@ -11,7 +11,9 @@ import pytest
 import safetensors.torch
 from fake_grid import FakeGrid
 
+import protofed
 from protofed.cli.main import main
+from protofed.core.errors import RunError
 from protofed.deploy import serve as serving
 from protofed.deploy.client_app import answer
 from protofed.deploy.init import init
@@ -100,6 +102,43 @@ def test_the_run_tells_classes_and_modes_and_who_took_part(made):
         assert run.about.modes == rehearse(made / "f").task.algorithm.modes
         assert run.class_names == rehearse(made / "f").task.class_names
         assert run.participants(1) == [0, 1]
+
+
+def test_load_at_the_server_has_its_state_and_at_a_client_its_own_model(made):
+    """The client's predictions are those that the server was told of in the last test, in each mode."""
+    server = protofed.load(made / "run")
+    assert server.clients == ("north", "south")
+    assert set(server.prototypes().names) == {"ant", "bee", "cat", "dog"}
+    assert list(server.metrics["round"]) == [1, 2, 3]
+    x = np.zeros((1, 1, 2, 2), np.float32)
+    with pytest.raises(RunError, match=r"the model of client north lies at its own site"):
+        server.model("north")
+    with pytest.raises(RunError, match=r"the model of client south lies at its own site"):
+        server.predict(x, client="south")
+    with pytest.raises(RunError, match="is not finished"):
+        protofed.load(made / "killed")
+    tests = RunDir.open(made / "run").lines("clients.jsonl")[-1]["acc"]
+    for number, (name, words) in enumerate(SITES.items()):
+        home = made / "f" / "clients" / name
+        samples = np.load(home / "data.npz")
+        (home / "data.npz").rename(home / "gone.npz")
+        try:
+            site = protofed.load(home)
+            for mode, accuracies in tests.items():
+                names = site.predict(samples["x_test"], mode=mode).names
+                right = names == np.array(words)[samples["y_test"]]
+                assert 100 * right.mean() == pytest.approx(accuracies[number])
+            assert not site.model(name).training
+        finally:
+            (home / "gone.npz").rename(home / "data.npz")
+    with pytest.raises(RunError, match="this is the folder of south; north has its own"):
+        site.model("north")
+    (run,) = (home / "state").iterdir()
+    assert protofed.load(run).predict(x).names == site.predict(x).names
+    tested = run / "south" / "tested.dat"
+    tested.write_bytes(tested.read_bytes()[:-60] + b"x" * 60)
+    with pytest.raises(RunError, match=r"tested\.dat is damaged"):
+        protofed.load(home)
 
 
 def test_show(made, capsys):

@@ -1,0 +1,62 @@
+"""The engine and the round loop that a configuration asks for."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from dataclasses import replace
+
+from .config import Config
+from .core.data import ClientData
+from .core.errors import EngineError
+from .core.task import Task
+from .data.merged import Merged
+from .engines import choose
+from .engines.base import Engine
+from .engines.federation import Federation
+from .engines.store import Store
+from .engines.workers import own_cores
+
+log = logging.getLogger("protofed")
+
+
+def settle_engine(config: Config, task: Task, data: ClientData) -> tuple[Config, str]:
+    """Put the chosen engine in place of "auto", so that a resumed run uses the same, with as many workers.
+    Returns the reason too."""
+    system, why = config.system, ""
+    if system.engine == "auto":
+        choice = choose.choose(task, data, config.rounds.participants(task.clients))
+        why = choice.reason
+        log.info("engine %s (%s)", choice.name, why)
+        system = replace(system, engine=choice.name)
+    if system.engine == "workers+cohort" and system.workers is None:  # who is in a cohort depends on it
+        system = replace(system, workers=own_cores())
+    return replace(config, system=system), why
+
+
+def make_federation(config: Config, task: Task, data: ClientData) -> Federation:
+    """The engine and its round loop. A method with pooled data trains at the first client, which has
+    all samples; the others are tested only."""
+    plan = config.rounds
+    if task.algorithm.needs.merged:
+        data = Merged(data, task.clients - plan.newcomers)
+        plan = replace(plan, newcomers=task.clients - 1, sample=None, participation=1.0, stragglers=0.0)
+    plan.participants(task.clients)  # too many: an error now rather than in the first round
+    engine = make_engine(config, task, data)
+    return Federation(task, data, engine, plan, config.system.on_failure)
+
+
+def make_engine(config: Config, task: Task, data: ClientData) -> Engine:
+    """The engine that the settings name."""
+    if config.system.engine == "flower":
+        return _flower(config, task, data)
+    return choose.make(config.system.engine, task, data, Store(), config.system.workers)
+
+
+def _flower(config: Config, task: Task, data: ClientData) -> Engine:
+    if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("ray") is None:
+        raise EngineError("engine flower needs Flower: pip install 'protofed[flower]'")
+    from .flower.simulation import simulated
+
+    config.transport.check_quorum(config.rounds.participants(task.clients))
+    return simulated(task, data, Store(), config.transport, config.system.workers)

@@ -1,0 +1,188 @@
+"""`protofed.load(RUN)`: the models, prototypes and predictions of a finished run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..core.client import assemble, tested_net
+from ..core.data import ClassCounts
+from ..core.errors import ConfigError, DataError, RunError, unknown
+from ..data.inputs import FLOATS, WHOLE, ready
+from ..reports.collect import collect
+from ..reports.html import write_page
+from ..runs.outcome import Outcome
+from .frames import frame_of, round_rows
+from .opened import Opened, open_run
+from .predicted import Predicted, Prototypes
+from .sites import is_server_run, is_site, open_server, open_site
+
+CHUNK = 512  # samples that go through a model at once
+
+
+def load(run: str | Path, models: Sequence[nn.Module] = (), unfinished: bool = False) -> Trained:
+    """What a run trained. Neither its data nor its engine is needed.
+
+    `run`: a run directory; of a deployed run that of the server, or a client's own folder (with client.toml).
+    `models`: modules built as those that were given to `federate`. `unfinished`: take a run that is on its
+    way, as of its last checkpoint.
+    """
+    path = Path(run).absolute()  # a later change of the folder changes nothing
+    if is_site(path):
+        return Trained(path, *open_site(path))
+    outcome = Outcome.read(path)
+    if is_server_run(path):
+        return Trained(path, outcome, open_server(outcome, unfinished))
+    return Trained(path, outcome, open_run(outcome, models, unfinished))
+
+
+class Trained:
+    """A run that has been loaded: see `load`."""
+
+    def __init__(self, path: Path, outcome: Outcome, opened: Opened):
+        self.path = path
+        self.outcome = outcome
+        self._opened = opened
+
+    def __repr__(self) -> str:
+        run = self._opened
+        where = "" if not run.task.algorithm.modes else f", modes {', '.join(self.modes)}"
+        return (
+            f"<{run.task.algorithm.name} after {run.round} rounds: {len(self.clients)} clients, "
+            f"{len(self.classes)} classes{where}; {self.path}>"
+        )
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of the scores."""
+        return self._opened.task.class_names
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Names of the clients: numbers, or those of a deployed run. Each may be given by name or number."""
+        return self._opened.names
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Prediction modes of the method, the one that its paper reports first."""
+        return tuple(self._opened.task.algorithm.modes)
+
+    @property
+    def state(self) -> dict[str, torch.Tensor]:
+        """The server's tensors, by name; at a deployed client there are none."""
+        return {} if self._opened.state is None else self._opened.state.arrays()
+
+    def input_shape(self, client: int | str) -> tuple[int, ...]:
+        """Shape of one input of this client's model."""
+        return self._opened.rule(self._number(client)).shape
+
+    @torch.no_grad()
+    def model(self, client: int | str) -> nn.Module:
+        """The model that is tested at this client, as a plain module in eval mode: (embedding, logits)."""
+        number, run = self._number(client), self._opened
+        if missing := run.missing(number):
+            raise RunError(missing)
+        turn = run.turn(number)
+        tensors = assemble(run.task, turn, run.state_of(number), run.down(turn))
+        module = run.task.groups[turn.group].build().to(run.task.dtype)
+        own = {n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")}
+        module.load_state_dict(own)
+        module.eval()
+        self._check_is_tested(module, number)
+        return module
+
+    def prototypes(self) -> Prototypes:
+        """Global prototypes with the names of their classes; classes without any are left out."""
+        task, state = self._opened.task, self._opened.state
+        found = None if state is None else task.algorithm.prototypes(state)
+        if found is None:
+            where = "a deployed client; ask the server's run" if state is None else "the server"
+            raise ConfigError(f"{task.algorithm.name} keeps no global prototypes at {where}")
+        rows, cls = found
+        return Prototypes(rows.cpu().numpy(), tuple(self.classes[int(number)] for number in cls))
+
+    def predict(self, x: Any, client: int | str | None = None, mode: str | None = None) -> Predicted:
+        """Names and scores of new samples [N, …] at a client, under a mode (default: the main one).
+
+        Give the samples as the data source has them: images as bytes, features unscaled, a table as named
+        columns (a dict or a DataFrame). What the run did to them is done here too.
+        """
+        number = self._number(client)
+        mode = mode or self.modes[0]
+        if mode not in self.modes:
+            raise ConfigError(f"mode: {unknown('prediction mode', mode, self.modes)}")
+        scores = self._scores(self._inputs(x, number), number)
+        if mode not in scores:
+            raise ConfigError(f"mode: {mode} is not there for these samples; there are {', '.join(scores)}")
+        return Predicted(self.classes, mode, scores[mode].numpy())
+
+    @property
+    def metrics(self) -> Any:
+        """A pandas DataFrame, a row for each round: loss, cost, and accuracies by mode in percent."""
+        return frame_of(round_rows(self.outcome.lines))
+
+    def report(self, out: str | Path | None = None) -> Path:
+        """Write the page of `protofed report --light`: what the files of the run hold. Returns its path."""
+        if not self.outcome.lines:
+            raise RunError(f"{self.path} has no rounds to report on; ask the server's run")
+        target = Path(out) if out is not None else self.path / "report.html"
+        return write_page(collect([self.path], inside=False), target)
+
+    def accuracy(self, mode: str | None = None) -> float:
+        """Mean test accuracy over the clients in the last test, in percent, as the run measured it."""
+        return self.outcome.last(mode or self.outcome.main or "")
+
+    def _number(self, client: int | str | None) -> int:
+        names = self.clients
+        if client is None and (len(names) == 1 or self._opened.alone is not None):
+            return self._opened.alone or 0
+        if client is None:
+            raise ConfigError(f"client: say which of the {len(names)}, for example client={names[0]}")
+        if str(client) in names:
+            return names.index(str(client))
+        if isinstance(client, int) and 0 <= client < len(names):
+            return client
+        known = f"0 to {len(names) - 1}" if names[0] == "0" else ", ".join(names)
+        raise ConfigError(f"client {client} does not exist; the run has {known}")
+
+    def _inputs(self, raw: Any, client: int) -> torch.Tensor:
+        """Raw samples as the models take them."""
+        if missing := self._opened.missing(client):
+            raise RunError(missing)
+        rule = self._opened.rule(client)
+        if isinstance(raw, torch.Tensor):
+            raw = raw.detach().cpu().numpy()
+        if rule.dtype == FLOATS and getattr(raw, "dtype", None) == np.uint8:  # features, not colours
+            raw = raw.astype(np.float32)
+        try:
+            x = torch.from_numpy(np.ascontiguousarray(ready(raw, rule)))
+        except DataError as error:
+            raise DataError(f"predict: {error}") from None
+        return x if rule.dtype == WHOLE else x.to(self._opened.task.dtype)
+
+    @torch.no_grad()
+    def _scores(self, x: torch.Tensor, client: int) -> dict[str, torch.Tensor]:
+        """Scores by mode, of inputs as the models take them."""
+        run, task = self._opened, self._opened.task
+        if missing := run.missing(client):
+            raise RunError(missing)
+        turn, state = run.turn(client), run.state_of(client)
+        down = run.down(turn)
+        net, mem = tested_net(turn, state, down), state.mem if state else {}
+        known = ClassCounts(run.counts(client))
+        parts = [task.algorithm.predict(net, part, known, down, mem) for part in torch.split(x, CHUNK)]
+        return {mode: torch.cat([part[mode] for part in parts]) for mode in parts[0]}
+
+    def _check_is_tested(self, module: nn.Module, client: int) -> None:
+        """Some methods predict with other weights where a client never took part: then it has no model."""
+        if "clf" not in self.modes or not self._opened.predicts:
+            return
+        rule = self._opened.rule(client)
+        x = torch.zeros(2, *rule.shape, dtype=torch.int64 if rule.dtype == WHOLE else self._opened.task.dtype)
+        if not torch.allclose(module(x)[1], self._scores(x, client)["clf"], atol=1e-4):
+            raise RunError(f"client {client} never took part: it has no model of its own, only predictions")
