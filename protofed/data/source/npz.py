@@ -23,6 +23,7 @@ from ..cache import cached
 from ..labels import numbered_classes
 from .common import ImageSource, as_dataset
 
+Read = Callable[[np.ndarray, str], np.ndarray]  # inputs as they are kept
 TEXT = "US"  # kinds of arrays that hold names
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 OPTIONAL = ("classes", "domains", "domain_train", "domain_test", "owner_train", "owner_test")
@@ -86,14 +87,16 @@ def table(
     arrays: Mapping[str, np.ndarray],
     where: str,
     classes: int | None = None,
-    read: Callable[[np.ndarray, str], np.ndarray] | None = None,
+    read: Read | None = None,
 ) -> dict[str, np.ndarray]:
     """One table of train rows followed by test rows."""
     with opening(where, "arrays of samples and labels"):
-        return _table(arrays, where, classes)
+        return _table(arrays, where, classes, read or channels_first)
 
 
-def _table(arrays: Mapping[str, np.ndarray], where: str, classes: int | None) -> dict[str, np.ndarray]:
+def _table(
+    arrays: Mapping[str, np.ndarray], where: str, classes: int | None, read: Read
+) -> dict[str, np.ndarray]:
     for name, array in arrays.items():
         if array.ndim == 0:
             raise DataError(f"{where}: {name} is a single value; expected one for each row")
@@ -109,7 +112,7 @@ def _table(arrays: Mapping[str, np.ndarray], where: str, classes: int | None) ->
     arrays = {**arrays, **_numbered_labels(arrays, where)}
     y_train, y_test = labels(arrays["y_train"], where), labels(arrays["y_test"], where)
     made = {
-        "x": (read or channels_first)(np.concatenate([train, test]), where),
+        "x": read(np.concatenate([train, test]), where),
         "y": np.concatenate([y_train, y_test]),
         "test": np.arange(len(train) + len(test)) >= len(train),
         "classes": _class_names(arrays, y_train, classes, where),
