@@ -24,44 +24,29 @@ Departures and readings:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
-from ..core.algorithm import Algorithm, Leg, Needs, Ran, View, methods
+from ..core.algorithm import Leg, Ran, methods
 from ..core.answer import Replies, cat
-from ..core.data import Batch, ClassCounts, LocalData
+from ..core.data import LocalData
 from ..core.net import Net
-from ..core.optim import Opt, Stepper
 from ..core.options import option
 from ..core.record import Tree, Weights
 from ..core.scoring import FEW
-from ..core.task import Task, Turn
-from ..ops.losses import ce
+from ..core.task import Turn
+from ..ops.header import HEAD, SharedHeader
 from ..ops.prototypes import Protos, class_means, owned, supported
-from ..ops.trees import put, under
-
-HEAD = "model.head."
 
 
 @methods.register("fedgh")
 @dataclass(frozen=True)
-class FedGH(Algorithm):
+class FedGH(SharedHeader):
     """A global header, trained at the server on the clients' class means."""
 
-    server_lr: float = option(0.01, "η of the header at the server", above=0)
-    server_epochs: int = option(1, "passes over the uploaded means a round", low=0)
-    server_batch: int = option(1, "uploaded means in a server step", low=1)
-    server_shuffle: bool = option(False, "shuffle the uploaded means in each pass")
     min_count: int = option(1, "fewest samples of a class for a client to send its mean", low=1)
 
     paper = "Yi et al., ACM MM 2023, arXiv:2303.13137"
-    modes = ("own", "clf")
-    needs = Needs(embedding=True, head=True, halves=True, dense=False)
     legs = (Leg(down=Weights, up=Protos),)
-    keep = ("model.base.",)
 
     @property
     def weighs_alike(self) -> bool:
@@ -69,38 +54,12 @@ class FedGH(Algorithm):
 
     # server
 
-    def init(self, task: Task, turn: Turn) -> Weights:
-        return Weights(put(HEAD, under(HEAD, task.fresh(0))))
-
-    def broadcast(self, state: Weights, turn: Turn) -> Weights:
-        return state
-
     def aggregate(self, state: Weights, replies: Replies, turn: Turn) -> Weights:
         """θ ← θ − η ∇ CE(h(mean; θ), class), pair by pair."""
         mean, cls = cat(replies.all(), "mean", "cls")
-        if not len(mean):  # nobody has enough samples of any class
-            return state
-        weights = {name: tensor.clone() for name, tensor in state.weights.items()}
-        trained = [name for name in turn.task.names(0).parameters if name in weights]
-        params = [weights[name].requires_grad_() for name in trained]
-        net = turn.task.net(0, weights)
-        stepper = Stepper(trained, {"": Opt(self.server_lr, momentum=0.0)})
-        with torch.enable_grad():
-            for chunk in self._chunks(len(mean), turn):
-                loss = ce(net.head(mean[chunk]), cls[chunk])
-                stepper.step(params, torch.autograd.grad(loss, params))
-        return Weights({name: tensor.detach() for name, tensor in weights.items()})
-
-    def _chunks(self, count: int, turn: Turn) -> Iterator[Tensor]:
-        order = turn.generator("server batches")
-        for _ in range(self.server_epochs):
-            rows = torch.randperm(count, generator=order) if self.server_shuffle else torch.arange(count)
-            yield from torch.split(rows.to(turn.task.device), self.server_batch)
+        return self.trained(state, mean, cls, turn)
 
     # client
-
-    def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
-        return ce(net(batch.x)[1], batch.y)
 
     def upload(
         self, net: Net, data: LocalData, down: Weights, mem: Tree, ran: Ran, turn: Turn
@@ -108,7 +67,3 @@ class FedGH(Algorithm):
         mean, n = class_means(net, data, turn.task.C)
         mean, cls, _ = owned(mean, supported(n, data, self.min_count))
         return Protos(mean, cls), net.tensors(HEAD)
-
-    def predict(self, net: Net, x: Tensor, data: ClassCounts, down: Weights, mem: Tree) -> dict[str, Tensor]:
-        z, logits = net(x)
-        return {"clf": logits, "own": net.at(mem).head(z) if mem else logits}

@@ -5,6 +5,8 @@ distances.py     distances and similarities, with gradients that stay finite
 losses.py        losses that several methods add
 contrast.py      contrast with several prototypes per class; clusters.py: the frame of FPL, FedPLVM, FedPLCC
 finch.py         clustering without a number of clusters; kmeans.py: steps of k-means
+exchange.py      the frame of methods that exchange one prototype a class; header.py: of FedGH and FedRE
+anchors.py       points far apart on a sphere
 margins.py       ProtoMargin's margins and attention
 tgp_server.py    FedTGP's server step
 generator.py     FedGen's generator

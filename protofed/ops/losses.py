@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 
 from ..core.data import Batch
 from ..core.errors import ConfigError
-from .distances import DISTANCES
+from .distances import DISTANCES, row_cosine
 from .prototypes import class_sums, means, rows
 
 
@@ -43,3 +43,9 @@ def sample_pull(z: Tensor, batch: Batch, protos: Tensor, known: Tensor, distance
     valid = y >= 0
     gaps = DISTANCES[distance](z, protos[safe])
     return gaps.where(known[safe] & valid, gaps.new_zeros(())).sum() / valid.sum().clamp(min=1)
+
+
+def cosine_pull(z: Tensor, y: Tensor, protos: Tensor, known: Tensor) -> Tensor:
+    """Mean over the batch of 1 − cos(z, prototype of its class); 0 for samples whose class has none."""
+    gaps = 1 - row_cosine(z, protos[y])
+    return gaps.where(known[y], gaps.new_zeros(())).mean()

@@ -30,7 +30,7 @@ def comparison_tables(found: Comparison, heading: str, modes: str = "all") -> li
         *level_note("chance", ((line.chance, title(line.mode)) for line in lines)),
         *finding_notes((line.method, title(line.mode), line.findings) for line in lines),
     ]
-    headings = ACCURACY
+    headings: tuple[str, ...] = ACCURACY
     if any(not math.isnan(line.balanced) for line in lines):
         notes.append(BALANCED)
         headings = (*ACCURACY[:6], "balanced", *ACCURACY[6:])
