@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ..core.algorithm import Algorithm, Needs, Ran, View, methods
-from ..core.data import Batch, LocalData
+from ..core.data import Batch, ClassCounts, LocalData
 from ..core.errors import ConfigError
 from ..core.net import Net
 from ..core.options import option

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ..core.algorithm import Ran, methods
-from ..core.data import LocalData
+from ..core.data import ClassCounts, LocalData
 from ..core.net import Net
 from ..core.record import Record, Tree, Weights
 from ..core.task import Turn

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Ran, View
 from ..core.answer import Replies, cat
-from ..core.data import LocalData
+from ..core.data import ClassCounts, LocalData
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Tree

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ..core.algorithm import Algorithm, Needs, View
-from ..core.data import Batch, LocalData
+from ..core.data import Batch, ClassCounts
 from ..core.net import Net
 from ..core.optim import Opt, Stepper
 from ..core.options import option

@@ -15,7 +15,8 @@ from protofed.testing import Toy
 
 def test_loss_of_the_server() -> None:
     """Upload (1, 0) of class 0; prototypes (3, 4), (0, 2), (1, 0). Cosines .6, 0, 1. Class 2 is not known
-    yet, so the others are class 1 alone: 2·(1 − .6) + 5·|0| = .8; with class 2 known (0 + 1)/2 · 5 = 2.5 more."""
+    yet, so the others are class 1 alone: 2·(1 − .6) + 5·|0| = .8; with class 2 known
+    (0 + 1)/2 · 5 = 2.5 more."""
     method = FedORGP(lam_server=2.0, gamma=5.0)
     mean, cls, protos = floats([[1.0, 0.0]]), torch.tensor([0]), floats([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]])
     assert float(method.server_loss(mean, cls, protos, torch.tensor([True, True, False]))) == pytest.approx(
