@@ -12,7 +12,8 @@ split = divide("dirichlet:beta=0.5", dataset, clients=20, seed=0)
 - `table`: columns of text as inputs; `inputs`: how raw samples become inputs, written down; `new_rows`:
   samples that come after training, treated alike
 - `features`: what is odd about inputs
-- `augment`, `cache`, `images`, `labels`, `grouped`, `pfllib_files`: what sources and partitioners share
+- `augment`, `cache`, `images`, `ts_files`, `labels`, `grouped`, `pfllib_files`: what sources and
+  partitioners share
 - `fingerprints`: contents of datasets and splits as short texts; `split_summary`: what a split looks like
 """
 

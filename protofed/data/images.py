@@ -14,14 +14,16 @@ import torch.nn.functional as F
 from ..core.bounded_files import check_size, opening
 from ..core.errors import DataError
 
+STRETCH, CROP, PAD = RESIZE = ("stretch", "crop", "pad")  # ways to make squares of images
 MOST_PIXELS = 50_000_000  # of one image
 Named = tuple[str, bytes | Path]  # what to call the image in an error, and where it is
 
 
 def decode_images(
-    images: Sequence[Named], size: int | None = None, channels: int | None = None
+    images: Sequence[Named], size: int | None = None, channels: int | None = None, resize: str = STRETCH
 ) -> np.ndarray:
-    """[N, channels, H, W] uint8. `size` resizes all to squares (bilinear, antialiased by Pillow).
+    """[N, channels, H, W] uint8. `size` resizes all to squares (bilinear, antialiased by Pillow): by
+    stretching them, by cropping the middle, or by padding with black.
 
     Without `channels`, the first image decides: 1 if it is grey, else 3. Without `size`, all images
     must be as large as the first.
@@ -29,12 +31,12 @@ def decode_images(
     if not images:
         raise DataError("no images to read")
     mode = {1: "L", 3: "RGB"}[channels or _channels_of(images[0])]
-    first = _decode(images[0], mode, size)
+    first = _decode(images[0], mode, size, resize)
     check_size(len(images) * first.nbytes, f"{images[0][0]} and {len(images) - 1} more")
     made = np.empty((len(images), *first.shape), dtype=np.uint8)
     made[0] = first
     for row, image in enumerate(images[1:], start=1):
-        pixels = _decode(image, mode, size)
+        pixels = _decode(image, mode, size, resize)
         if pixels.shape != first.shape:
             raise DataError(
                 f"{image[0]}: is {_extent(pixels)}, but {images[0][0]} is {_extent(first)}; "
@@ -68,7 +70,18 @@ def resize(x: np.ndarray, size: int, chunk: int = 1024) -> np.ndarray:
     return made
 
 
-def _decode(image: Named, mode: str, size: int | None) -> np.ndarray:
+def extents(images: Sequence[Named]) -> np.ndarray:
+    """[N, 2] width and height of each image, as the first bytes of the files say."""
+    from PIL import Image
+
+    found = []
+    for name, data in images:
+        with opening(name, "an image"), Image.open(_stream(data)) as opened:
+            found.append(opened.size)
+    return np.array(found)
+
+
+def _decode(image: Named, mode: str, size: int | None, resize: str) -> np.ndarray:
     from PIL import Image
 
     name, data = image
@@ -76,9 +89,18 @@ def _decode(image: Named, mode: str, size: int | None) -> np.ndarray:
         _check_pixels(opened, name)
         converted = opened.convert(mode)
     if size is not None and converted.size != (size, size):
-        converted = converted.resize((size, size), Image.Resampling.BILINEAR)
+        converted = _squared(converted, size, resize)
     pixels = np.asarray(converted, dtype=np.uint8)
     return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+
+
+def _squared(image: Any, size: int, resize: str) -> Any:
+    from PIL import Image, ImageOps
+
+    square, method = (size, size), Image.Resampling.BILINEAR
+    if resize == CROP:
+        return ImageOps.fit(image, square, method)
+    return ImageOps.pad(image, square, method) if resize == PAD else image.resize(square, method)
 
 
 def _open_mask(mask: Named, size: int | None) -> np.ndarray:

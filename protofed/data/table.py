@@ -45,6 +45,16 @@ def fit_columns(
     return tuple(made)
 
 
+def number_columns(
+    x: np.ndarray, names: Sequence[str], train: np.ndarray, standardise: bool
+) -> tuple[Column, ...]:
+    """The rules of columns that all are numbers without gaps."""
+    wanted = Wanted(standardise=standardise)
+    return tuple(
+        _number(name, x[:, i].astype(np.float64), train, wanted, "x") for i, name in enumerate(names)
+    )
+
+
 def encode(table: Mapping[str, Sequence[str]], columns: Sequence[Column], where: str) -> np.ndarray:
     """[N, inputs] float32. A value that a category did not have in training is 0 in all its inputs."""
     parts = []

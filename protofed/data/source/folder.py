@@ -7,7 +7,7 @@ PATH/DOMAIN/{train,test}/CLASS/…. Images may lie deeper within a class folder.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -17,7 +17,7 @@ from ...core.errors import DataError
 from ...core.options import option
 from ..base import Dataset, sources
 from ..cache import cached
-from ..images import decode_images
+from ..images import RESIZE, decode_images, extents
 from .common import ImageSource, as_dataset, imported
 from .stratify import stratified_test
 
@@ -42,6 +42,11 @@ class Folder(ImageSource):
     positional: ClassVar[str] = "path"
     path: str = option("", "the folder")
     size: int | None = option(None, "resize images to this many pixels square", low=1)
+    resize: str = option(
+        "stretch",
+        "with size: stretch images to squares; crop: keep the middle square; pad: add black borders",
+        choices=RESIZE,
+    )
     channels: int | None = option(None, "1 grey or 3 colour; default: as the first image", low=1, high=3)
     domains: bool = option(False, "the first level of folders are domains")
     keep: tuple[str, ...] = option((), "only these classes, joined by +")
@@ -53,10 +58,33 @@ class Folder(ImageSource):
             raise DataError(f"folder:{self.path}: channels must be 1 (grey) or 3 (colour), got 2")
         imported("PIL", "data", "folder")
         found = self._find(Path(self.path))
-        options = {"size": self.size, "channels": self.channels, "domains": self.domains, "keep": self.keep}
+        options: dict[str, object] = {
+            "size": self.size,
+            "channels": self.channels,
+            "domains": self.domains,
+            "keep": self.keep,
+        }
+        options |= {"resize": self.resize}
         name = Path(self.path).name
         arrays = cached(name, [f.path for f in found], options, lambda: self._decode(found, name))
-        return self.finish(as_dataset(name, arrays))
+        made = self.finish(as_dataset(name, arrays))
+        reading = {"kind": self.name, "size": self.size, "resize": self.resize}
+        rule = replace(made.rule(), reading=reading)
+        return replace(made, rules=(rule,), notes=self._notes(name, np.asarray(arrays["extents"])))
+
+    def _notes(self, name: str, extents: np.ndarray) -> tuple[str, ...]:
+        """What was done to images of other sizes."""
+        changed = int((extents != self.size).any(axis=1).sum()) if self.size else 0
+        if not changed:
+            return ()
+        (w, h), (wider, higher) = extents.min(axis=0), extents.max(axis=0)
+        sizes = f"{w}×{h}" if (w, h) == (wider, higher) else f"{w} to {wider} × {h} to {higher}"
+        how = {"stretch": "stretched", "crop": "cropped to their middle square", "pad": "padded with black"}
+        done = how[self.resize] if (extents[:, 0] != extents[:, 1]).any() else "scaled"
+        return (
+            f"{name}: {changed} of {len(extents)} images ({sizes} pixels) were {done}: "
+            f"{self.size}×{self.size}",
+        )
 
     def _find(self, root: Path) -> list[Found]:
         if not root.is_dir():
@@ -83,7 +111,8 @@ class Folder(ImageSource):
         if not test.any():
             test = stratified_test(domain * len(classes) + y, 0.25, name)
         made = {
-            "x": decode_images(images, self.size, self.channels),
+            "x": decode_images(images, self.size, self.channels, self.resize),
+            "extents": extents(images),
             "y": y,
             "test": test,
             "classes": classes,
