@@ -82,7 +82,6 @@ class FedKD(MutualLearning):
     detach: bool = option(True, "what teaches, and the scale s, are constant")
 
     paper = "Wu et al., Nature Communications 2022, arXiv:2108.13323"
-    needs = Needs(embedding=True, dense=False)
     keep = ("model.", "proj.", "ref.")
     presets = {
         "paper": Preset(note="the method as printed, values of the FedTGP paper"),
@@ -98,6 +97,10 @@ class FedKD(MutualLearning):
             "the released code of the FedTGP paper's baseline",
         ),
     }
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(embedding=True, dense=False, peers=not self.aux)
 
     @property
     def legs(self) -> tuple[Leg, ...]:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ..core.algorithm import HTFLLIB_TRAIN, Leg, Phase, Preset, Ran, View, methods
+from ..core.algorithm import HTFLLIB_TRAIN, Leg, Needs, Phase, Preset, Ran, View, methods
 from ..core.answer import Replies
 from ..core.data import Batch, LocalData
 from ..core.net import Net
@@ -54,6 +54,10 @@ class Fml(MutualLearning):
             "the released code of the FedTGP paper's baseline",
         ),
     }
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(peers=not self.aux)
 
     @property
     def legs(self) -> tuple[Leg, ...]:

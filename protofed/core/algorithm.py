@@ -43,6 +43,7 @@ class Needs:
     halves: bool = False  # models made of a base and a head
     public: bool = False  # a public unlabelled data set
     dense: bool = True  # works with dense labels (segmentation) too
+    peers: bool = False  # clients build models of other clients' architectures: a deployment tells them these
     sgd: bool = False  # plain SGD: no momentum, no clipping, not Adam
     merged: bool = False  # all training samples in one place: not federated, a reference
 

@@ -9,6 +9,7 @@ templates.py      the files that it writes; templates_readme.py: the README amon
 site.py           a client's own data, model and class names
 own_files.py      a method's own file on both sides: listed and compared before it is run
 agreement.py      what server and clients agree on before the first round; the task made of it
+place.py          the part of it that one client is told
 class_names.py    names of classes that sites most likely mean as one
 roster.py         who is connected: hello, agreement, and again for those who come back
 server_app.py     Flower's server app: the common round loop over the roster

@@ -2,7 +2,7 @@
 
 Each client says hello with a `Member`: its model, the shape of its inputs, its class names and sample
 counts. The server joins the class names into one numbering, gives each client its id (its place in
-server.toml) and sends the `Agreement` back, as JSON. Both sides build the same task from it.
+server.toml) and keeps all of it in the `Agreement`. Each client is sent its own part, as JSON: see place.py.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from torch import nn
 
 from .. import experiment as experiments
 from ..config import Config, resolve
+from ..core.algorithm import Algorithm
 from ..core.errors import ConfigError, MessageError, ProtofedError
 from ..core.outside import Fields, read_json
 from ..core.task import Group, Task
@@ -30,6 +31,9 @@ from .own_files import by_name, check_member, fingerprints, found_at, load_commo
 LONGEST, LONGEST_AGREEMENT = 1_000_000, 100_000_000  # characters of a hello, and of what answers them all
 MOST_AXES, MOST_NUMBERS, MOST_DIM = 6, 10**8, 10**6  # of an input, and of an embedding
 MOST_CLASSES, MOST_FILES, MOST_DEPTH = 10**5, 100, 16
+
+
+Kind = tuple[str, tuple[int, ...], int]  # model, shape of its inputs, size of its embeddings
 
 
 @dataclass(frozen=True)
@@ -57,11 +61,10 @@ class Agreement:
     members: tuple[Member, ...]
     files: dict[str, str] = field(default_factory=dict)  # fingerprints of Python files that all need
 
-    def config_at(self, home: Path | None = None, allowed: Collection[str] | None = None) -> Config:
-        """The configuration on this machine. Files lie in `home`; a client runs only those that it allows."""
-        if home is None:
-            home, allowed = Path(), ()
-        return resolve(found_at(self.config, self.files, home, allowed))
+    def config_at(self, home: Path | None = None) -> Config:
+        """The configuration at the server. Files lie in `home`; without one, none is run."""
+        allowed = () if home is None else None
+        return resolve(found_at(self.config, self.files, home or Path(), allowed))
 
     def to_json(self) -> str:
         """As it is sent and stored."""
@@ -75,9 +78,8 @@ class Agreement:
         members, config = found.any("members"), found.any("config")
         if not isinstance(members, list) or not isinstance(config, dict):
             raise MessageError(f"{where} is damaged (members or config)")
-        files = _files(found, MOST_FILES) if "files" in found else {}
-        classes = found.texts("classes", MOST_CLASSES)
-        return cls(found.text("experiment"), config, classes, tuple(map(read_member, members)), files)
+        classes, named = found.texts("classes", MOST_CLASSES), tuple(map(read_member, members))
+        return cls(found.text("experiment"), config, classes, named, read_files(found))
 
 
 def parse_member(text: Any) -> Member:
@@ -97,7 +99,7 @@ def read_member(values: Any) -> Member:
         train=found.whole("train"),
         test=found.whole("test"),
         dense=found.flag("dense"),
-        files=_files(found, MOST_FILES) if "files" in found else {},
+        files=read_files(found),
     )
     if math.prod(member.shape) > MOST_NUMBERS:
         raise MessageError(
@@ -108,9 +110,31 @@ def read_member(values: Any) -> Member:
     return member
 
 
-def _files(values: Fields, most: int) -> dict[str, str]:
-    files = values.named("files", most)
+def read_files(values: Fields) -> dict[str, str]:
+    """Fingerprints of files by their names."""
+    if "files" not in values:
+        return {}
+    files = values.named("files", MOST_FILES)
     return {name: files.text(name) for name in files.values}
+
+
+def read_kind(values: Any) -> Kind:
+    """A model, the shape of its inputs and the size of its embeddings, from JSON values."""
+    if not isinstance(values, list) or len(values) != 3:
+        raise MessageError("the agreement is damaged (an architecture)")
+    found = Fields(dict(zip(("model", "shape", "dim"), values)), "the agreement: an architecture")
+    shape = found.wholes("shape", MOST_AXES, 1, MOST_NUMBERS)
+    return found.text("model"), shape, found.whole("dim", 0, MOST_DIM)
+
+
+def kind_of(member: Member) -> Kind:
+    """What makes clients one group: they can build each other's models."""
+    return member.model, member.shape, member.dim
+
+
+def kinds_of(members: Sequence[Member]) -> list[Kind]:
+    """The different ones, in the order of the clients that have them first."""
+    return list(dict.fromkeys(map(kind_of, members)))
 
 
 def agree(experiment: str, config: Config, members: Sequence[Member], wanted: Sequence[str]) -> Agreement:
@@ -134,9 +158,25 @@ def agree(experiment: str, config: Config, members: Sequence[Member], wanted: Se
 
 
 def make_task(agreement: Agreement, config: Config, own: Collection[str] = ()) -> Task:
-    """The same task at the server and at every client, from the agreement's configuration on this machine.
-    `own` lists the models that may be read from files here; a file that others name is never run."""
-    algorithm = config.make_method()
+    """The task of the whole federation, as the server has it, from the agreement's configuration on this
+    machine. `own` lists the models that may be read from files here."""
+    kinds = kinds_of(agreement.members)
+    index = np.array([kinds.index(kind_of(member)) for member in agreement.members])
+    dense = any(member.dense for member in agreement.members)
+    return build_task(config, config.make_method(), kinds, index, agreement.classes, dense, own)
+
+
+def build_task(
+    config: Config,
+    algorithm: Algorithm,
+    kinds: Sequence[Kind],
+    index: np.ndarray,
+    classes: tuple[str, ...],
+    dense: bool,
+    own: Collection[str],
+) -> Task:
+    """A task of these architectures; `index` says which of them each client has. A model file that others
+    name (not in `own`) is never run."""
     if algorithm.needs.merged:
         raise ConfigError(f"{algorithm.name} merges all samples in one place: it cannot be deployed")
     if config.validation:
@@ -145,16 +185,13 @@ def make_task(agreement: Agreement, config: Config, own: Collection[str] = ()) -
             "and tune in a simulation"
         )
     shares = algorithm.needs.model or algorithm.needs.base or algorithm.needs.head
-    kinds = list(dict.fromkeys((m.model, m.shape, m.dim) for m in agreement.members))
-    index = np.array([kinds.index((m.model, m.shape, m.dim)) for m in agreement.members])
     groups = [
-        Group(model, _builder(model, shape, dim, len(agreement.classes), shares, model in own))
+        Group(model, _builder(model, shape, dim, len(classes), shares, model in own))
         for model, shape, dim in kinds
     ]
     shapes = [shape for _, shape, _ in kinds]
     public = experiments.public_data(config, shapes[0])
-    dense = any(member.dense for member in agreement.members)
-    return experiments.make_task(config, algorithm, groups, index, shapes, agreement.classes, public, dense)
+    return experiments.make_task(config, algorithm, groups, index, shapes, classes, public, dense)
 
 
 def _builder(

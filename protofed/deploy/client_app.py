@@ -62,9 +62,11 @@ def _echo(packet: Packet) -> Packet:
 def _store(settings: ClientSettings, text: str) -> Meta:
     from ..core.checksums import add_checksum
     from ..runs.files import write_atomic
-    from .agreement import Agreement
+    from .place import Place
 
-    agreement = Agreement.of_json(text)
+    agreement = Place.of_json(text)
+    if agreement.member.name != settings.name:
+        raise MessageError(f"the agreement is for {agreement.member.name!r}, this is {settings.name}")
     path = _path(settings, agreement.experiment)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, add_checksum(text.encode(), agreement.experiment))
@@ -93,7 +95,7 @@ def _work(settings: ClientSettings, packet: Packet) -> Packet:
     from ..engines.base import Job
     from ..flower.respond import Desk, respond
     from ..flower.vault import Vault
-    from .agreement import Agreement, make_task
+    from .place import Place, make_place_task
     from .site import Site
     from .tested import keep_tested
 
@@ -101,14 +103,12 @@ def _work(settings: ClientSettings, packet: Packet) -> Packet:
     path = _path(settings, experiment)
     if not path.exists():
         raise MessageError(f"client {settings.name} has no agreement of run {experiment}")
-    agreement = Agreement.of_json(strip_checksum(path.read_bytes(), path, experiment).decode())
+    agreement = Place.of_json(strip_checksum(path.read_bytes(), path, experiment).decode())
     site = Site(settings)
     allowed = [os.path.basename(file) for file in settings.imports]
     config = agreement.config_at(settings.home, allowed)
     torch.set_num_threads(config.system.threads)
-    names = [member.name for member in agreement.members]
-    client = names.index(settings.name)
-    task = make_task(agreement, config, [agreement.members[client].model])
+    client, task = agreement.client, make_place_task(agreement, config)
     vault = Vault(path.parent.parent, experiment, settings.name)
     parts = site.parts(agreement.classes, task.dtype)
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..core.errors import EngineError, MessageError
 from ..core.outside import SAID, reading
 from ..flower.link import GridLink
-from ..flower.packet import Packet
+from ..flower.packet import Meta, Packet
 from .agreement import Agreement, Member, parse_member
+from .place import place_of
 
 HELLO_SECONDS = 120.0
 log = logging.getLogger("protofed")
@@ -35,10 +36,12 @@ class Roster:
         self._nodes: dict[int, int] = {}
         self._told: set[int] = set()  # nodes that know the agreement
         self._refused: set[int] = set()
+        self._peers = False
 
-    def begin(self, agreement: Agreement) -> None:
-        """From now on clients have the numbers of this agreement; those who left server.toml stay out."""
-        self.agreement = agreement
+    def begin(self, agreement: Agreement, peers: bool = False) -> None:
+        """From now on clients have the numbers of this agreement; those who left server.toml stay out. With
+        `peers`, clients are told the architectures of all: see place.py."""
+        self.agreement, self._peers = agreement, peers
         self.clients = [member.name for member in agreement.members]
 
     def wait(self, seconds: float) -> list[Member]:
@@ -66,12 +69,12 @@ class Roster:
         """Greet nodes that are new; tell the agreement to those who have not heard it."""
         online = set(self.grid.get_node_ids()) - self._refused
         new = sorted(online - set(self._nodes.values()))
-        for node, reply in self._ask(new, {"kind": "hello"}).items():
+        for node, reply in self._ask({node: {"kind": "hello"} for node in new}).items():
             self._greet(node, reply)
         if self.agreement is not None:
-            told = [node for node in self._nodes.values() if node in online and node not in self._told]
-            text = {"kind": "agreement", "agreement": self.agreement.to_json()}
-            for node, reply in self._ask(told, text).items():
+            untold = {n: c for c, n in self._nodes.items() if n in online and n not in self._told}
+            parts = {node: self._part(self.agreement, client) for node, client in untold.items()}
+            for node, reply in self._ask(parts).items():
                 if "error" in reply.meta:
                     log.warning(
                         "node %d did not take the agreement: %s", node, str(reply.meta["error"])[:SAID]
@@ -79,11 +82,15 @@ class Roster:
                 else:
                     self._told.add(node)
 
-    def _ask(self, nodes: list[int], meta: Any) -> dict[int, Packet]:
-        if not nodes:
+    def _part(self, agreement: Agreement, client: int) -> Meta:
+        """What this client is told of the agreement, which is not all of it."""
+        return {"kind": "agreement", "agreement": place_of(agreement, client, self._peers).to_json()}
+
+    def _ask(self, questions: Mapping[int, Meta]) -> dict[int, Packet]:
+        if not questions:
             return {}
-        link = GridLink(self.grid, lambda: {node: node for node in nodes})
-        got = link.exchange({node: Packet(dict(meta), {}) for node in nodes}, HELLO_SECONDS)
+        link = GridLink(self.grid, lambda: {node: node for node in questions})
+        got = link.exchange({node: Packet(dict(meta), {}) for node, meta in questions.items()}, HELLO_SECONDS)
         for node, reason in got.failures.items():
             log.warning("node %d: %s", node, reason)
         return got.replies

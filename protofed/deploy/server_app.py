@@ -75,7 +75,7 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
     directory, agreement = _agreement(settings, out, roster)
     config = agreement.config_at(settings.home)
     torch.set_num_threads(config.system.threads)
-    roster.begin(agreement)
+    roster.begin(agreement, config.make_method().needs.peers)
     status.begin(roster.clients, config.rounds.rounds)
     config.transport.check_quorum(config.rounds.participants(len(agreement.members)))
     task, session = make_task(agreement, config), _session(out)

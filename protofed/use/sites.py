@@ -14,6 +14,7 @@ from ..core.client import kept_names
 from ..core.errors import RunError
 from ..data.inputs import InputRule
 from ..deploy.agreement import Agreement, make_task
+from ..deploy.place import Place, make_place_task
 from ..deploy.settings import ClientSettings, read_client
 from ..deploy.site import Site
 from ..deploy.tested import FILE, read_tested
@@ -73,15 +74,14 @@ def open_site(path: Path) -> tuple[Outcome, Opened]:
     settings = read_client(home)
     run = path if (path / AGREEMENT).exists() else _newest(settings)
     text = strip_checksum((run / AGREEMENT).read_bytes(), run / AGREEMENT, run.name).decode()
-    agreement = Agreement.of_json(text)
+    agreement = Place.of_json(text)
     Site(settings)  # runs the files that client.toml lists
     config = agreement.config_at(settings.home, [os.path.basename(file) for file in settings.imports])
-    client = [member.name for member in agreement.members].index(settings.name)
-    task = make_task(agreement, on_cpu(config), [agreement.members[client].model])
+    client, names = agreement.client, agreement.names
+    task = make_place_task(agreement, on_cpu(config))
     last = read_tested(run / settings.name)
     rule = read_rules(run / settings.name)[0]
     down = find_leg(task.algorithm, "eval").down.of(last.down)
-    names = tuple(member.name for member in agreement.members)
 
     def missing(asked: int) -> str:
         return "" if asked == client else f"this is the folder of {settings.name}; {names[asked]} has its own"

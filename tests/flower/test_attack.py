@@ -9,6 +9,7 @@ from stranger import Attacked, bundle, start_foreign
 from protofed.deploy.certificates import write_key_pair
 from protofed.deploy.processes import environment, program
 
+pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
 UNAUTHORIZED, NOT_FOUND = 401, 404
 FIRST = 1  # any number of a run
 
@@ -28,7 +29,6 @@ def attack(tmp_path):
 
 
 @pytest.mark.parametrize(("defence", "status"), [("door", NOT_FOUND), ("login", UNAUTHORIZED)])
-@pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
 def test_no_step_succeeds_against_the_door_or_the_login_alone(attack, tmp_path, defence, status):
     """He can neither look, nor put his key in a client's place, nor submit an app, nor stop a run. The
     operator can, over loopback."""
@@ -47,19 +47,18 @@ def test_flowers_own_commands_find_the_login(attack, tmp_path):
     """`FLWR_HOME=server/flower flwr list protofed`, as the docs say; another home has no login."""
     attack("door", "login")
     home = tmp_path / "f" / "server" / "flower"
-    assert flwr_list(home) == (0, True)
+    assert flwr_list(home)
     (home / "credentials.yaml").unlink()
-    assert flwr_list(home) == (1, False)
+    assert not flwr_list(home)
 
 
 def flwr_list(home):
     command = [program("flwr"), "list", "protofed", "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(home), check=False)
-    return done.returncode, '"runs": []' in done.stdout
+    return '"runs": []' in done.stdout
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
 def test_without_defences_his_code_runs_at_the_client(attack):
     """As it was: listed, submitted, and the client's private key is his."""
     attacked = attack()
@@ -71,7 +70,6 @@ def test_without_defences_his_code_runs_at_the_client(attack):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
 def test_the_signature_alone_keeps_his_code_from_the_client(attack, tmp_path):
     """First an app without a signature, as the stranger can submit it; then one with a foreign signature, as
     a server that was taken over can. The client says why it refuses, and runs neither."""

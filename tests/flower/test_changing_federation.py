@@ -19,6 +19,7 @@ from protofed.deploy.agreement import Agreement, agree
 from protofed.deploy.certificates import days_left, read_certificate, write_key_pair
 from protofed.deploy.client_app import answer
 from protofed.deploy.init import init
+from protofed.deploy.place import place_of
 from protofed.deploy.processes import flower_values
 from protofed.deploy.roster import Roster
 from protofed.deploy.settings import read_client, read_server
@@ -185,7 +186,7 @@ def test_a_damaged_agreement_is_refused(tmp_path):
 
 
 def begin(agreement: Agreement) -> Packet:
-    return Packet({"kind": "agreement", "agreement": agreement.to_json()}, {})
+    return Packet({"kind": "agreement", "agreement": place_of(agreement, 0, False).to_json()}, {})
 
 
 # the README

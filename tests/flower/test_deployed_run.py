@@ -131,8 +131,8 @@ def test_load_at_the_server_has_its_state_and_at_a_client_its_own_model(made):
             assert not site.model(name).training
         finally:
             (home / "gone.npz").rename(home / "data.npz")
-    with pytest.raises(RunError, match="this is the folder of south; north has its own"):
-        site.model("north")
+    with pytest.raises(RunError, match="this is the folder of south; client 0 has its own"):
+        site.model(0)
     (run,) = (home / "state").iterdir()
     assert protofed.load(run).predict(x).names == site.predict(x).names
     tested = run / "south" / "tested.dat"

@@ -10,8 +10,9 @@ import test_deployed_run as deployed
 
 from protofed.cli.main import main
 from protofed.core.errors import ConfigError
-from protofed.deploy.agreement import Agreement, agree
+from protofed.deploy.agreement import agree
 from protofed.deploy.init import init
+from protofed.deploy.place import Place, place_of
 from protofed.deploy.rehearse import rehearse
 from protofed.deploy.server_app import deployed_config
 from protofed.deploy.settings import read_client, read_server
@@ -95,7 +96,7 @@ def agreement(folder):
 
 def test_a_client_runs_nothing_that_it_did_not_list(folder):
     """A server that is not to be trusted names other files of the client, or changes the fingerprint."""
-    made = Agreement.of_json(agreement(folder).to_json())
+    made = Place.of_json(place_of(agreement(folder), 0, peers=False).to_json())
     home, trace = folder / "f" / "clients" / "north", folder / "trace"
     (home / "other.py").write_text(f"open({str(trace)!r}, 'w').close()\n")
     assert made.config_at(home, ["fedmedian.py"]).make_method().name == "FedMedian"
