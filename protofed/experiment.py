@@ -40,6 +40,7 @@ from .runs.contents import EARLIER, check_contents, contents
 from .runs.directory import RunDir
 from .runs.findings import Aloud, judge_test
 from .runs.kept_data import input_shapes, keep_data
+from .runs.fits import check_fits
 from .runs.kept_files import KEPT, keep_files, settings_with_kept
 from .runs.outcome import Outcome
 from .runs.records import number_in, per_client
@@ -244,6 +245,7 @@ def restore(directory: RunDir, federation: Federation) -> str:
     was taken."""
     engine = federation.engine
     found = directory.checkpoints.load(type(federation.state), engine.store)
+    check_fits(directory.path, federation.task, found.state, federation.state, engine.store)
     federation.round = found.round
     federation.state = found.state.map(lambda tensor: tensor.to(federation.task.device))
     engine.recall(found.engine)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..studies.compare import compare, plan_comparison
-from ..studies.comparison_table import check_modes, comparison_tables, shown
+from ..studies.comparison_table import check_modes, comparison_tables, heading, shown
 from ..studies.study_files import own_name, runs_of, study_mark, write_latex, write_study
 from .parser import add_settings, settings_of
 from .study import add_study_flags, carry_out_plan, print_tables, say_written
@@ -45,8 +45,7 @@ def command(args: argparse.Namespace) -> int:
     out = args.out or Path("runs/compare")
     done = carry_out_plan(plan, out, args)
     found = compare(list(done.values()))
-    config = plan[0].config
-    tables = comparison_tables(found, f"{config.data}, {config.partition}, {config.models}", args.modes)
+    tables = comparison_tables(found, heading([planned.config for planned in plan]), args.modes)
     records = [dataclasses.asdict(line) for line in found.lines]
     markdown = "\n".join(table.markdown() for table in tables)
     mark = study_mark(done.values(), "compare", args.modes)

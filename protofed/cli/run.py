@@ -99,8 +99,9 @@ def _reopen(
     check_version(directory, told)
     built = experiment.reopen(directory, _warn, config, args.changed or REFUSE, told)
     if go_on and has_about(directory.path):
-        renew_files(directory.path)
-        renew_contents(directory, built.contents)
+        with directory.locked():  # nothing of the run is touched before all of it could be read
+            renew_files(directory.path)
+            renew_contents(directory, built.contents, built.federation.round)
     return built
 
 

@@ -53,6 +53,9 @@ def print_run(directory: RunDir) -> None:
             console.print(
                 "balanced: every client's model on the same test of all classes alike", highlight=False
             )
+    for change in run.about.changes:
+        said = f"warning: not one training: {change}; its rounds before and after it do not belong together"
+        console.print(said, highlight=False, markup=False, style="yellow")
     for finding in run.findings:
         console.print(f"warning: {finding.text}", highlight=False, markup=False, style="yellow")
     if run.one_class and "gp_local" in run.modes:

@@ -72,7 +72,7 @@ def command(args: argparse.Namespace) -> int:
         check_sweep_plot(args.plot, len(axes))
     out = args.out or Path("runs/sweep")
     points, done = (_full if args.optuna is None else _searched)(args, axes, out)
-    found = compare(list(done.values()))
+    found = compare(list(done.values()), [axis.name.partition(".")[0] for axis in axes])
     tables = comparison_tables(found, f"{args.method} over {', '.join(points[0])}", args.modes)
     records = _records(found, points)
     mark = study_mark(done.values(), "sweep", args.modes)

@@ -81,9 +81,18 @@ def read_run(directory: RunDir) -> dict[str, Any]:
         "clients": _clients(run),
         "results": {mode: _result(run, mode) for mode in run.modes},
         "majority": run.majority,
-        "notes": [f"warning: {finding.text}" for finding in run.findings],
+        "notes": _notes(run),
         **({"average": average} if average["round"] else {}),
     }
+
+
+def _notes(run: Outcome) -> list[str]:
+    """What a reader has to know before the numbers."""
+    return [
+        *(f"warning: not one training: {change}" for change in run.about.changes),
+        *(f"warning: {finding.text}" for finding in run.findings),
+        *(f"data: {note}" for note in run.about.notes),
+    ]
 
 
 def _inside(directory: RunDir, points: int, notes: list[str]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class AboutRun:
     public: int | None = None  # samples of the public data
     group_index: tuple[int, ...] = ()  # group of each client, where the models were given in Python
     notes: tuple[str, ...] = ()  # on the data: its test set was pooled, or is used in part
+    changes: tuple[str, ...] = ()  # with what changed the run was gone on with, and after which round
 
     @classmethod
     def of_task(cls, task: Task, one_class: int | None = None) -> AboutRun:
@@ -82,6 +83,7 @@ def read_about(directory: Path, config: Mapping[str, Any]) -> AboutRun:
             shapes=tuple(tuple(map(int, shape)) for shape in found.get("shapes", ())),
             public=found.get("public"),
             dense=bool(found.get("dense")),
+            changes=tuple(map(str, found.get("changes", ()))),
             version=str(found["version"]),
             fingerprints=dict(found["fingerprints"]),
         )

@@ -73,6 +73,16 @@ def changes(began: AboutRun, now: Mapping[str, str], settings: Mapping[str, Any]
     return found
 
 
+def all_changes(began: AboutRun, now: Mapping[str, str], settings: Mapping[str, Any]) -> list[str]:
+    """The same with files of the user's and protofed itself."""
+    before, after = (dict(by_content(found)) for found in (began.fingerprints, now))
+    found = changes(began, now, settings)
+    found += [f"{name} changed" for name in after if name.endswith(".py") and before.get(name) != after[name]]
+    if began.version != VERSION:
+        found.append(f"protofed was {began.version or 'another'} and is {VERSION}")
+    return found
+
+
 def check_contents(
     directory: RunDir,
     now: Mapping[str, str],
@@ -107,14 +117,16 @@ def _refuse_or_tell(directory: RunDir, what: str, told: Callable[[str], None] | 
     told(text)
 
 
-def renew_contents(directory: RunDir, now: Mapping[str, str]) -> None:
-    """A run goes on with what there is now. That its first rounds rest on something else stays marked: it is
-    never taken for a run that had the same throughout."""
+def renew_contents(directory: RunDir, now: Mapping[str, str], round: int) -> None:
+    """A run goes on after a round with what there is now. That its first rounds rest on something else stays
+    marked: it is never taken for a run that had the same throughout, and its readers are told."""
     began = read_about(directory.path, {})
     before = {name: found for name, found in began.fingerprints.items() if name != EARLIER}
     if by_content(before) != by_content(now) or began.version != VERSION:
         marks = {**now, EARLIER: digest(repr((began.version, sorted(began.fingerprints.items()))).encode())}
-        write_about(directory.path, replace(began, version=VERSION, fingerprints=marks))
+        what = "; ".join(all_changes(began, now, directory.config)) or "what it rests on changed"
+        said = (*began.changes, f"after round {round}, {what}")
+        write_about(directory.path, replace(began, version=VERSION, fingerprints=marks, changes=said))
 
 
 def by_content(fingerprints: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -8,13 +8,14 @@ Reading the table: accuracy is the mean over clients, then over seeds. "± clien
 over clients (ddof 0), averaged over seeds; "± seeds" that of the mean over seeds (ddof 1). "best" is the
 round with the highest mean. Δ and p compare with the first method in the same prediction mode, at the last
 test, over the seeds that both have; see `statistics`. Neither is given where the first method has no such
-mode or the rounds differ, and no p where the clients hold other data, as in a sweep over the partition.
+mode, the rounds differ or the two were not trained alike (`likeness`). In a sweep, where they differ on
+purpose, there is no p where the clients hold other data, as over the partition.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,8 +24,8 @@ from ..core.algorithm import methods
 from ..core.errors import ConfigError
 from ..core.options import parse_spec
 from ..runs.outcome import Outcome
-from .footnotes import findings_of, levels_of
-from .likeness import data_of, unequal
+from .footnotes import findings_of, levels_of, run_remarks
+from .likeness import data_of, different, training_of, unequal
 from .plan import MethodChoice, Planned, check_no_options, common_training, read_method
 from .runner import FAILED, FINISHED, PAUSED, REFUSED, Done
 from .statistics import holm, mean, paired_p, sample_std
@@ -74,6 +75,7 @@ class Comparison:
     waiting: list[str]
     planned_seeds: dict[str, int]
     unequal: list[str] = field(default_factory=list)  # in what rows were not trained alike
+    remarks: list[str] = field(default_factory=list)  # on the data, and runs that changed on their way
 
 
 def plan_comparison(texts: Sequence[str], settings: Mapping[str, Any], seeds: int) -> list[Planned]:
@@ -117,8 +119,9 @@ def _config(choice: MethodChoice, settings: Mapping[str, Any]) -> Config:
     return resolve(weakest, shared, strongest)
 
 
-def compare(done: Sequence[Done]) -> Comparison:
-    """Numbers of all rows, from what is on disk.
+def compare(done: Sequence[Done], varied: Collection[str] | None = None) -> Comparison:
+    """Numbers of all rows, from what is on disk. `varied`: settings in which the rows of a sweep differ on
+    purpose; then differences are given whatever else follows from them.
 
     Seeds that are behind the others of their row are left out: an average of different rounds says nothing.
     """
@@ -134,8 +137,9 @@ def compare(done: Sequence[Done]) -> Comparison:
     known = {one.planned.row for one in done if one.state in (REFUSED, FAILED)}
     waiting = [row for row, found in runs.items() if not found and row not in known]
     seeds = {row: len(of_row) for row, of_row in rows.items()}
-    lines = _with_significance(lines, runs)
-    return Comparison(lines, refused, failed, waiting, seeds, unequal(runs))
+    lines = _with_significance(lines, runs, varied is None)
+    said = unequal(runs, varied or ())
+    return Comparison(lines, refused, failed, waiting, seeds, said, run_remarks(runs))
 
 
 def _furthest(runs: Sequence[Outcome]) -> list[Outcome]:
@@ -189,24 +193,30 @@ def _line(row: str, mode: str, main: bool, runs: Sequence[Outcome]) -> Line:
     )
 
 
-def _with_significance(lines: Sequence[Line], runs: Mapping[str, Sequence[Outcome]]) -> list[Line]:
+def _with_significance(
+    lines: Sequence[Line], runs: Mapping[str, Sequence[Outcome]], among_equals: bool
+) -> list[Line]:
     """Add gap and p to the lines of all methods but the first, mode by mode."""
     added: dict[tuple[str, str], Line] = {}
     for mode in dict.fromkeys(line.mode for line in lines):
         first = next((one for one in lines if one.method == lines[0].method and one.mode == mode), None)
         others = [line for line in lines if line.mode == mode and line.method != lines[0].method]
-        against = [_against(line, first, runs) for line in others if first]
+        against = [_against(line, first, runs, among_equals) for line in others if first]
         adjusted = holm([p for _, p in against])
         for line, (gap, p), p_holm in zip(others, against, adjusted):
             added[line.method, mode] = replace(line, gap=gap, p=p, p_holm=p_holm)
     return [added.get((line.method, line.mode), line) for line in lines]
 
 
-def _against(line: Line, first: Line, runs: Mapping[str, Sequence[Outcome]]) -> tuple[float, float]:
+def _against(
+    line: Line, first: Line, runs: Mapping[str, Sequence[Outcome]], among_equals: bool
+) -> tuple[float, float]:
     """Difference and p over the seeds that both have; NaN where they cannot be compared."""
     shared = {run.seed for run in runs[line.method]} & {run.seed for run in runs[first.method]}
     ours, theirs = ([run for run in runs[one.method] if run.seed in shared] for one in (line, first))
     if len({run.rounds for run in (*ours, *theirs)}) != 1:
+        return math.nan, math.nan
+    if among_equals and different(training_of(ours), training_of(theirs)):
         return math.nan, math.nan
     gap = mean([run.last(line.mode) for run in ours]) - mean([run.last(first.mode) for run in theirs])
     if any(_clients(one) != _clients(two) for one, two in zip(_by_seed(ours), _by_seed(theirs))):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ..config import Config
 from ..core.algorithm import methods
 from ..runs.modes import check_mode, title
 from .compare import Comparison, Line
@@ -18,6 +19,13 @@ ACCURACY = (
 COST = ("method", "rounds", "local steps", "up a round", "down a round", "MB a run", "seconds a run")
 BALANCED = "balanced: every client's model on the same test of all classes alike, in the last round."
 STEPS = ("local steps: of a client in a round, on average.",)
+
+
+def heading(configs: Sequence[Config]) -> str:
+    """What all runs of a comparison share: data, partition and, if it is one, the models."""
+    models = list(dict.fromkeys(config.models for config in configs))
+    shared = models[0] if len(models) == 1 else f"{len(models)} kinds of models"
+    return f"{configs[0].data}, {configs[0].partition}, {shared}"
 
 
 def comparison_tables(found: Comparison, heading: str, modes: str = "all") -> list[Table]:
@@ -40,7 +48,7 @@ def comparison_tables(found: Comparison, heading: str, modes: str = "all") -> li
     notes += [f"{row}: not started" for row in found.waiting]
     behind = {line.method: line.seeds for line in lines if line.seeds < found.planned_seeds[line.method]}
     notes += [f"{row}: {n} of {found.planned_seeds[row]} seeds so far" for row, n in behind.items()]
-    notes += [*_about_gaps(lines), *found.unequal]
+    notes += [*_about_gaps(lines, bool(found.unequal)), *found.unequal, *found.remarks]
     costs = [_cost(line) for line in found.lines if line.main]
     return [
         Table(f"{heading}: accuracy (%)", headings, rows, names=2, notes=notes, bold=_best_cells(lines)),
@@ -48,7 +56,7 @@ def comparison_tables(found: Comparison, heading: str, modes: str = "all") -> li
     ]
 
 
-def _about_gaps(lines: Sequence[Line]) -> list[str]:
+def _about_gaps(lines: Sequence[Line], unlike: bool) -> list[str]:
     """What Δ and p mean here, and where there are none."""
     if len({line.method for line in lines}) < 2:
         return []
@@ -62,6 +70,10 @@ def _about_gaps(lines: Sequence[Line]) -> list[str]:
     own = {line.mode for line in lines if line.method == first}
     if others := list(dict.fromkeys(title(line.mode) for line in lines if line.mode not in own)):
         found.append(f"no Δ for {', '.join(others)}: {first} has no such prediction here")
+    without = [line for line in lines if line.method != first and line.mode in own and math.isnan(line.gap)]
+    if unlike and without:
+        names = ", ".join(dict.fromkeys(line.method for line in without))
+        found.append(f"no Δ or p for {names}: not trained as {first} was, see below")
     return found
 
 
@@ -107,13 +119,15 @@ def _cost(line: Line) -> list[str]:
 
 
 def _best_cells(lines: Sequence[Line]) -> frozenset[tuple[int, int]]:
-    """The highest last and best accuracy of each prediction that several methods have."""
+    """The highest last and best accuracy of each prediction that several methods have; what a finding spoils
+    is never the best."""
     found = set()
     for mode in {line.mode for line in lines}:
-        rivals = [
+        several = [
             (i, line) for i, line in enumerate(lines) if line.mode == mode and not math.isnan(line.last)
         ]
-        if len(rivals) > 1:
+        rivals = [(i, line) for i, line in several if not line.findings]
+        if len(several) > 1 and rivals:
             found.add((max(rivals, key=lambda pair: pair[1].last)[0], 2))
             found.add((max(rivals, key=lambda pair: pair[1].best)[0], 4))
     return frozenset(found)

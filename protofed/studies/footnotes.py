@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..runs.outcome import Outcome
 from .statistics import mean
@@ -41,6 +42,19 @@ def finding_notes(found: Iterable[tuple[str, str, str]]) -> list[str]:
         if text:
             parts.setdefault((row, text), []).append(part)
     return [f"{MARK} {row} ({', '.join(names)}): {text}" for (row, text), names in parts.items()]
+
+
+def run_remarks(rows: Mapping[str, Sequence[Outcome]]) -> list[str]:
+    """What must be known of the data, and of runs that were gone on with after a change; with the rows that
+    are meant where it is not all. What differs in numbers alone, as between seeds, is said once."""
+    found: dict[str, tuple[str, dict[str, None]]] = {}
+    for row, runs in rows.items():
+        for run in runs:
+            changes = (f"seed {run.seed} is not one training: {change}" for change in run.about.changes)
+            for text in (*(f"data: {note}" for note in run.about.notes), *changes):
+                found.setdefault(re.sub(r"[\d,]+", "#", text), (text, {}))[1][row] = None
+    told = (text if len(who) == len(rows) else f"{', '.join(who)}: {text}" for text, who in found.values())
+    return list(dict.fromkeys(told))
 
 
 def level_note(name: str, found: Iterable[tuple[float, str]]) -> list[str]:

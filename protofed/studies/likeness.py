@@ -1,41 +1,70 @@
-"""Whether rows of a table were trained alike: on the same data, with as many steps of the same size.
+"""Whether rows of a table were trained alike: on the same data, with the same settings of training.
 
-A method that trains longer, or on other samples, is not better for it. What is unequal is listed under a
-table, and no claim is judged across it.
+A method that trains longer, on other samples or with a better learning rate, is not better for it. What is
+unequal is listed under a table, and neither a claim nor a difference is judged across it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from ..core.algorithm import methods
+from ..core.errors import ProtofedError
 from ..runs.contents import DATA, SPLIT
 from ..runs.outcome import Outcome
+from .plan import SYSTEM
 from .statistics import mean
+
+WORDS = {"batch_size": "batch size", "steps": "local steps"}  # else as the setting is called
+BLANK = {"eval_clients": "all", "sampling": "", "public": "", "sample": "by participation"}  # for None
+WIRE = ("upload", "max_norm", "min_clients", "too_few")  # settings of transport that change numbers
 
 
 class Training(NamedTuple):
-    """How the runs of a row were trained. What is not known is "" or NaN, and unequal to nothing."""
+    """How the runs of a row were trained: settings by name, as text. What is not known is "" or NaN, and
+    unequal to nothing."""
 
-    batch_size: str = ""
-    epochs: str = ""
+    settings: Mapping[str, str] = {}
     steps: float = math.nan  # of a client in a round
     data: str = ""
 
 
-WORDS = {"batch_size": "batch size", "epochs": "epochs", "steps": "local steps", "data": "data"}
-
-
 def training_of(runs: Sequence[Outcome]) -> Training:
     """Of the runs of one row or cell."""
-    trains = [run.config.get("train", {}) for run in runs]
+    found = [_settings(run.config) for run in runs]
+    names = dict.fromkeys(name for one in found for name in one)
     return Training(
-        _joined([str(train.get("batch_size", "")) for train in trains]),
-        _joined([str(train.get("epochs", "")) for train in trains]),
+        {name: _joined([one.get(name, "") for one in found]) for name in names},
         mean([run.local_steps for run in runs]),
         _joined([f"{run.seed} {data_of(run)}" for run in runs]),
     )
+
+
+def _settings(config: Mapping[str, Any]) -> dict[str, str]:
+    """All that decides how clients are trained and which are tested, except the rounds: those are compared
+    as they are done."""
+    system, transport = config.get("system", {}), config.get("transport", {})
+    found: dict[str, Any] = {name: config.get(name, "") for name in ("models", "public")}
+    if found["public"]:
+        found["public_samples"] = config.get("public_samples", "")
+    found |= {**config.get("train", {}), **config.get("rounds", {})}
+    found |= {name: system[name] for name in SYSTEM if name in system}
+    if system.get("engine") == "flower":
+        found |= {name: transport[name] for name in WIRE if name in transport}
+    found.pop("rounds", None)
+    if found.get("init") == _own_init(config):
+        found["init"] = "the method's own"  # whose first weights a client takes is the method's to say
+    return {name: BLANK.get(name, "none") if value is None else str(value) for name, value in found.items()}
+
+
+def _own_init(config: Mapping[str, Any]) -> str:
+    try:
+        preset = methods[config["method"]].presets[config["preset"]]
+    except (KeyError, ProtofedError):  # of a method that is not here
+        return ""
+    return str(preset.train.get("init", "own"))
 
 
 def data_of(run: Outcome) -> str:
@@ -48,17 +77,19 @@ def data_of(run: Outcome) -> str:
 
 def different(one: Training, two: Training) -> list[str]:
     """In what two rows are unequal."""
-    found = [
-        name for name in ("batch_size", "epochs", "data") if len({getattr(one, name), getattr(two, name)}) > 1
-    ]
+    names = [name for name in one.settings if name in two.settings]
+    pairs = {name: {one.settings[name], two.settings[name]} for name in names}
+    found = [name for name, values in pairs.items() if len(values) > 1 and "" not in values]
     if abs(one.steps - two.steps) > 0.05:  # NaN: not known
         found.append("steps")
-    return [WORDS[name] for name in WORDS if name in found]
+    if one.data != two.data:
+        found.append("data")
+    return [WORDS.get(name, name) for name in found]
 
 
-def unequal(rows: Mapping[str, Sequence[Outcome]]) -> list[str]:
-    """A line for each thing in which rows differ, with whose value is what. Rows are compared as far as all
-    of them came."""
+def unequal(rows: Mapping[str, Sequence[Outcome]], varied: Collection[str] = ()) -> list[str]:
+    """A line for each thing in which rows differ, with whose value is what; nothing of settings that are
+    `varied` on purpose. Rows are compared as far as all of them came."""
     rows = {row: runs for row, runs in rows.items() if runs}
     if len(rows) < 2:
         return []
@@ -68,15 +99,26 @@ def unequal(rows: Mapping[str, Sequence[Outcome]]) -> list[str]:
         row: training_of([run.until(least) for run in runs if run.seed in seeds or not seeds])
         for row, runs in rows.items()
     }
-    first = next(iter(alike.values()))
-    names = {name for one in alike.values() for name in different(first, one)}
-    values = {
-        "batch size": {row: one.batch_size for row, one in alike.items()},
-        "epochs": {row: one.epochs for row, one in alike.items()},
-        "local steps": {row: f"{one.steps:.1f} of a client in a round" for row, one in alike.items()},
-        "data": {row: _written(runs[0]) for row, runs in rows.items()},
-    }
-    return [_line(name, values[name]) for name in values if name in names]
+    several = list(alike.values())
+    pairs = ((one, two) for i, two in enumerate(several) for one in several[:i])
+    names = dict.fromkeys(name for one, two in pairs for name in different(one, two))
+    hidden = {WORDS.get(name, name) for name in varied}
+    hidden |= {"data"} if {"partition", "clients"} & hidden else set()
+    planned = {row: str(runs[0].planned_rounds) for row, runs in rows.items()}
+    lines = [] if len(set(planned.values())) < 2 or "rounds" in hidden else [_line("rounds", planned)]
+    return lines + [_line(name, _values(name, alike, rows)) for name in names if name not in hidden]
+
+
+def _values(
+    word: str, alike: Mapping[str, Training], rows: Mapping[str, Sequence[Outcome]]
+) -> dict[str, str]:
+    """What each row has of a thing."""
+    if word == "data":
+        return {row: _written(runs[0]) for row, runs in rows.items()}
+    if word == WORDS["steps"]:
+        return {row: f"{one.steps:.1f} of a client in a round" for row, one in alike.items()}
+    name = next((name for name, said in WORDS.items() if said == word), word)
+    return {row: one.settings.get(name, "") or "not known" for row, one in alike.items()}
 
 
 def _written(run: Outcome) -> str:

@@ -126,7 +126,8 @@ def as_records(cells: Sequence[Cell]) -> list[dict[str, Any]]:
 def _record(cell: Cell) -> dict[str, Any]:
     record = {**dataclasses.asdict(cell), "ran": "; ".join(cell.ran)}
     trained = Training(*record.pop("training"))
-    return {**record, "batch_size": trained.batch_size, "epochs": trained.epochs, "steps": trained.steps}
+    shown = {name: trained.settings.get(name, "") for name in ("batch_size", "epochs", "lr", "models")}
+    return {**record, **shown, "steps": trained.steps}
 
 
 def _summary(cells: Sequence[Cell]) -> str:

@@ -22,7 +22,7 @@ from ..core.written_files import change_files
 from ..data import Dataset, divide, load
 from ..experiment import public_data
 from ..runs.about import AboutRun, has_about, read_about
-from ..runs.contents import DATA, EARLIER, by_content, changes, of_data, of_public, of_split
+from ..runs.contents import DATA, EARLIER, all_changes, by_content, of_data, of_public, of_split
 from ..runs.directory import RunDir
 from ..runs.fingerprint import of_settings, weights_in
 from ..runs.kept_files import settings_with_kept
@@ -138,11 +138,7 @@ class Shelf:
 
 
 def _different(about: AboutRun, now: Mapping[str, str], config: Config) -> str:
-    before, after = (dict(by_content(found)) for found in (about.fingerprints, now))
-    found = changes(about, now, config.to_dict())
-    found += [f"{name} changed" for name in after if name.endswith(".py") and before.get(name) != after[name]]
-    if about.version != VERSION:
-        found.append(f"protofed was {about.version} and is {VERSION}")
+    found = all_changes(about, now, config.to_dict())
     if EARLIER in about.fingerprints:
         found.append("it was gone on with after a change")
     return "; ".join(found)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_runs import planned, write_run
 
 from protofed.core.errors import ConfigError
-from protofed.studies.compare import Comparison, compare
-from protofed.studies.comparison_table import check_modes, comparison_tables
+from protofed.studies.compare import Comparison, Line, compare
+from protofed.studies.comparison_table import check_modes, comparison_tables, heading
 from protofed.studies.runner import FAILED, REFUSED, WAITING, Done
 from protofed.studies.tables import as_csv
 
@@ -220,7 +222,8 @@ def test_clients_with_other_data_are_no_pairs(tmp_path: Path) -> None:
         write_run(tmp_path / row, planned(row, rounds=1, **given), {"gp_local": [[v + i for v in BASE]]})
         for i, (row, given) in enumerate(zip("ab", settings))
     ]
-    found = compare(done).lines[1]
+    found = compare(done, varied=["partition"]).lines[1]  # as in a sweep
+    assert math.isnan(compare(done).lines[1].gap)
     assert found.gap == pytest.approx(1.0)
     assert math.isnan(found.p)
 
@@ -236,3 +239,66 @@ def test_convergence_is_a_round_not_a_test(tmp_path: Path) -> None:
     """Tests in rounds 1 to 6 of 90, 90, …: the first full window ends with round 5."""
     done = write_run(tmp_path / "a", planned("one", rounds=6), {"gp_local": [[90.0] * 2] * 6})
     assert compare([done]).lines[0].converged == 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"lr": 0.1}, "unequal lr: 0.05 (one); 0.1 (two)"),
+        ({"momentum": 0.9}, "unequal momentum: 0.5 (one); 0.9 (two)"),
+        ({"models": "mlp"}, "unequal models: small_cnn (one); mlp (two)"),
+        ({"optimizer": "adam", "momentum": 0}, "unequal optimizer: sgd (one); adam (two)"),
+        ({"weight_decay": 0.1}, "unequal weight_decay: 0.0 (one); 0.1 (two)"),
+        ({"clip": 1}, "unequal clip: none (one); 1.0 (two)"),
+        ({"schedule": "poly"}, "unequal schedule: constant (one); poly (two)"),
+        ({"shuffle": "once"}, "unequal shuffle: epoch (one); once (two)"),
+        ({"init": "common"}, "unequal init: the method's own (one); common (two)"),
+        ({"eval_clients": 3}, "unequal eval_clients: all (one); 3 (two)"),
+        ({"participation": 0.5}, "unequal participation: 1.0 (one); 0.5 (two)"),
+        ({"stragglers": 0.5}, "unequal stragglers: 0.0 (one); 0.5 (two)"),
+        ({"newcomers": 1}, "unequal newcomers: 0 (one); 1 (two)"),
+    ],
+)
+def test_what_differs_in_training_is_listed_and_not_judged(
+    tmp_path: Path, settings: dict[str, Any], line: str
+) -> None:
+    higher = {"gp_local": [[v + 1 for v in BASE]]}
+    done = [
+        write_run(tmp_path / "a", planned("one", rounds=1), {"gp_local": [BASE]}),
+        write_run(tmp_path / "b", planned("two", rounds=1, **settings), higher),
+    ]
+    found = compare(done)
+    assert line in found.unequal
+    assert math.isnan(found.lines[1].gap)
+    assert math.isnan(found.lines[1].p_holm)
+    assert "no Δ or p for two: not trained as one was" in comparison_tables(found, "toy")[0].markdown()
+    swept = compare(done, varied=settings)  # on purpose
+    assert swept.unequal == []
+    assert swept.lines[1].gap == pytest.approx(1.0)
+
+
+def test_unequal_rounds_are_listed(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "a", planned("one", rounds=1), {"gp_local": [BASE]})
+    two = write_run(tmp_path / "b", planned("two", rounds=2), {"gp_local": [BASE, BASE]})
+    assert "unequal rounds: 1 (one); 2 (two)" in compare([one, two]).unequal
+
+
+def test_a_row_that_a_finding_spoils_is_never_the_best(tmp_path: Path) -> None:
+    """Two collapsed with the highest number: the best of the others is bold, and nothing if none is left."""
+
+    def line(name: str, last: float, findings: str) -> Line:
+        found = two_methods(tmp_path / name).lines[0]
+        return replace(found, method=name, last=last, best=last, findings=findings)
+
+    lines = [line("one", 30.0, ""), line("two", 90.0, "constant"), line("three", 40.0, "")]
+    seeds = {"one": 2, "two": 2, "three": 2}
+    table = comparison_tables(Comparison(lines, {}, {}, [], seeds), "toy")[0]
+    assert {row for row, _ in table.bold} == {2}
+    spoilt = [replace(one, findings="constant") for one in lines]
+    assert comparison_tables(Comparison(spoilt, {}, {}, [], seeds), "toy")[0].bold == frozenset()
+
+
+def test_the_heading_names_what_all_rows_share() -> None:
+    configs = [planned("one", models=models).config for models in ("mlp", "mlp", "small_cnn")]
+    assert heading(configs) == "digits, nway:n=3,stdev=1,k=10, 2 kinds of models"
+    assert heading(configs[:2]).endswith(", mlp")

@@ -116,3 +116,19 @@ def test_the_first_view_of_a_report_is_one_mode(call: Call) -> None:
     sections = {one["title"]: one for one in json.loads(embedded[1])["sections"]}
     series = sections["Accuracy"]["cards"][0]["charts"][0]["series"]
     assert [one["label"] for one in series if "" in one.get("when", ())] == ["fedproto · clf", "local · clf"]
+
+
+def test_other_models_and_rates_are_listed_and_not_judged(call: Call) -> None:
+    found = records(call, "local", "fedavg:lr=0.01,models=mlp:dim=9,eval_clients=3")
+    row = "fedavg:lr=0.01,models=mlp:dim=9,eval_clients=3"
+    assert found[row, "clf"]["gap"] is found[row, "clf"]["p"] is None
+    table = Path("c/comparison.md").read_text()
+    assert table.startswith("### digits, nway:n=3,stdev=1,k=10, 2 kinds of models: accuracy")
+    for line in (f"lr: 0.05 (local); 0.01 ({row})", "models: mlp (local); mlp:dim=9", "eval_clients: all"):
+        assert f"unequal {line}" in table
+
+
+def test_no_claim_across_other_rates(call: Call) -> None:
+    found, _ = claim(call, "lr = 0.01")
+    assert found["holds"] is None
+    assert found["why"] == "unequal lr"

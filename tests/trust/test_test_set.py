@@ -161,3 +161,33 @@ def test_recipes_of_papers_that_pooled_say_so(name: str) -> None:
         for one in plan.runs:
             rule = one.config.partition
             assert (rule.split(":")[0] in POOLED) == ("pool=true" in rule), one.row
+
+
+def test_a_pooled_test_set_is_said_under_tables_and_in_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(120, 5)).astype(np.float32), np.arange(120) % 2
+    np.savez("mine.npz", x_train=x[:80], y_train=y[:80], x_test=x[80:], y_test=y[80:])
+    small = [
+        "--data",
+        "npz:mine.npz",
+        "--partition",
+        "dirichlet:beta=100,pool=true",
+        "--clients",
+        "2",
+        "--models",
+        "mlp",
+    ]
+    small += ["--rounds", "1", "--engine", "sequential"]
+    assert main(["compare", "local", "fedavg", *small, "--seeds", "2", "--out", "c", "--quiet"]) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("data: pooled")]
+    assert len(said) == 1
+    assert "training rows are of the test set" in said[0]
+    assert "data: pooled: " in Path("c/comparison.md").read_text()
+    assert main(["run", "local", *small, "--out", "r", "--quiet"]) == 0
+    assert main(["show", "r"]) == 0
+    assert "data: pooled: " in capsys.readouterr().out
+    assert main(["report", "r", "--out", "r.html", "--points", "8", "--quiet"]) == 0
+    assert "data: pooled: " in Path("r.html").read_text()
