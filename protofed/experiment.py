@@ -39,8 +39,8 @@ from .runs.about import AboutRun, has_about, write_about
 from .runs.contents import EARLIER, check_contents, contents
 from .runs.directory import RunDir
 from .runs.findings import Aloud, judge_test
-from .runs.kept_data import input_shapes, keep_data
 from .runs.fits import check_fits
+from .runs.kept_data import input_shapes, keep_data
 from .runs.kept_files import KEPT, keep_files, settings_with_kept
 from .runs.outcome import Outcome
 from .runs.records import number_in, per_client
@@ -229,6 +229,8 @@ def reopen(
     settings = settings_with_kept(config or directory.config, directory.path, changed, warn)
     if not has_about(directory.path):  # of an earlier version, which divided training and test rows together
         settings = {**settings, "partition": pooled_as_before(str(settings["partition"]))}
+    if settings["system"].get("engine") != "flower":  # earlier versions took what had no effect
+        settings = {**settings, "transport": {}}
     experiment = build(resolve(settings))
     check_contents(directory, experiment.contents, warn, changed_content)
     if directory.checkpoints.exist:

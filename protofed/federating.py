@@ -23,6 +23,7 @@ log = logging.getLogger("protofed")
 def settle_engine(config: Config, task: Task, data: ClientData) -> tuple[Config, str]:
     """Put the chosen engine in place of "auto", so that a resumed run uses the same, with as many workers.
     Returns the reason too."""
+    config.transport.check_used(config.system.engine)
     system, why = config.system, ""
     if system.engine == "auto":
         choice = choose.choose(task, data, config.rounds.participants(task.clients))

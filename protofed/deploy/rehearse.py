@@ -10,10 +10,13 @@ import dataclasses
 from pathlib import Path
 
 from .. import experiment as experiments
+from ..core.data import ClientData
+from ..core.task import Task
 from ..data.federated import OwnData
 from ..engines.federation import Federation
 from ..engines.sequential import Sequential
 from ..engines.store import Store
+from ..engines.transport import Transport
 from .agreement import agree, make_task
 from .class_names import near_names
 from .server_app import deployed_config
@@ -32,5 +35,24 @@ def rehearse(folder: Path) -> experiments.Experiment:
     parts = [site.parts(agreement.classes, task.dtype) for site in sites]
     data = OwnData([train for train, _ in parts], [test for _, test in parts])
     made = dataclasses.replace(made, system=dataclasses.replace(made.system, engine="sequential"))
-    federation = Federation(task, data, Sequential(task, data, Store()), made.rounds)
-    return experiments.Experiment(made, task, data, federation, remarks=near_names(agreement.members))
+    federation = Federation(task, data, _engine(task, data, made.transport.upload), made.rounds)
+    remarks = [*near_names(agreement.members), *_idle(made.transport)]
+    return experiments.Experiment(made, task, data, federation, remarks=remarks)
+
+
+def _engine(task: Task, data: ClientData, upload: str) -> Sequential:
+    """Clients one after the other; coarser uploads as their messages would bring them."""
+    if upload == "full":
+        return Sequential(task, data, Store())
+    from .precision import Coarse  # needs Flower
+
+    engine = Coarse(task, data, Store())
+    engine.upload = upload
+    return engine
+
+
+def _idle(transport: Transport) -> list[str]:
+    """Settings of the recipe that only a deployment has a use for."""
+    names = ("max_norm", "min_clients")
+    said = ", ".join(f"{name} {value}" for name, value in transport.changed.items() if name in names)
+    return [f"{said}: of no effect in a rehearsal, which has no messages"] if said else []

@@ -33,7 +33,7 @@ class Training(NamedTuple):
 
 def training_of(runs: Sequence[Outcome]) -> Training:
     """Of the runs of one row or cell."""
-    found = [_settings(run.config) for run in runs]
+    found = [training_by(run.config) for run in runs]
     names = dict.fromkeys(name for one in found for name in one)
     return Training(
         {name: _joined([one.get(name, "") for one in found]) for name in names},
@@ -42,7 +42,7 @@ def training_of(runs: Sequence[Outcome]) -> Training:
     )
 
 
-def _settings(config: Mapping[str, Any]) -> dict[str, str]:
+def training_by(config: Mapping[str, Any]) -> dict[str, str]:
     """All that decides how clients are trained and which are tested, except the rounds: those are compared
     as they are done."""
     system, transport = config.get("system", {}), config.get("transport", {})

@@ -96,6 +96,20 @@ def test_a_killed_server_goes_on_to_the_numbers_of_an_undisturbed_run(made):
         np.testing.assert_allclose(found[name], tensor, rtol=1e-6, err_msg=name)
 
 
+def test_a_rehearsal_takes_the_precision_of_uploads_and_says_what_it_lacks(made, tmp_path):
+    shutil.copytree(made / "f", tmp_path / "f")
+    recipe = tmp_path / "f" / "server" / "recipe.toml"
+    recipe.write_text(recipe.read_text() + 'upload = "int8"\nmax_norm = 50.0\n')
+    plain, coarse = rehearse(made / "f"), rehearse(tmp_path / "f")
+    assert "max_norm 50.0: of no effect in a rehearsal, which has no messages" in coarse.notes()
+    states = []
+    for one in (plain, coarse):
+        one.play(None)
+        states.append(one.federation.state.arrays())
+    floats = [name for name, tensor in states[0].items() if tensor.is_floating_point()]
+    assert any(not np.allclose(states[0][name], states[1][name], rtol=1e-6) for name in floats)
+
+
 def test_the_run_tells_classes_and_modes_and_who_took_part(made):
     for name in ("run", "killed"):
         run = Outcome.read(made / name)

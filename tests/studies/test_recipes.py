@@ -13,6 +13,7 @@ from protofed.config import read_recipe, resolve
 from protofed.core.errors import ConfigError
 from protofed.studies import costs
 from protofed.studies.cells import AGREES, DIFFERS, NOT_RUN, cells
+from protofed.studies.likeness import Training, different, training_by
 from protofed.studies.recipe import load_recipe, read, recipe_folder, recipe_ids
 from protofed.studies.reproduce import Selection, plan_reproduction
 
@@ -144,16 +145,31 @@ def test_weights_of_fedplcc_depend_on_the_data():
 
 
 def test_settings_of_some_cells():
-    """FedProto: batch 4 with the released code, 8 elsewhere, rounds as printed."""
+    """FedProto: batch 8 as all others, 4 in a row of its own; rounds as printed."""
     plans = {(p.row.name, p.column.name): p for p in plan_reproduction(load_recipe("fp-t2"), Selection())}
     proto = plans["FedProto", "n=4, stdev 3"].runs[0].config
-    assert (proto.train.batch_size, proto.train.drop_last, proto.rounds.rounds) == (4, True, 100)
+    assert (proto.train.batch_size, proto.train.drop_last, proto.rounds.rounds) == (8, False, 100)
+    released = plans["FedProto (released batch)", "n=4, stdev 3"].runs[0].config
+    assert (released.train.batch_size, released.train.drop_last, released.rounds.rounds) == (4, True, 100)
     assert proto.partition == "nway:n=4,k=100,stdev=3,bounds=mnist"
     assert proto.make_method().distance == "mse"
     fedavg = plans["FedAvg", "n=3, stdev 2"].runs[0].config
     assert (fedavg.train.batch_size, fedavg.rounds.rounds) == (8, 150)
     assert plans["FedProto-mh", "n=3, stdev 2"].runs[0].config.models == "fedproto-mh"
     assert [planned.seed for planned in plans["Local", "n=3, stdev 2"].runs] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", recipe_ids())
+def test_claims_are_about_rows_that_train_alike(name):
+    """What the settings decide of `likeness`: else no claim of the recipe could ever be judged."""
+    recipe = load_recipe(name)
+    plans = {(plan.row.name, plan.column.name): plan.runs for plan in plan_reproduction(recipe, Selection())}
+    for order in recipe.orders:
+        for column in recipe.columns:
+            runs = [plans[row, column.name] for row in (order.above, order.below)]
+            if all(runs):
+                one, two = (training_by(found[0].config.to_dict()) for found in runs)
+                assert different(Training(one), Training(two)) == [], (order, column.name)
 
 
 def test_mu_of_fedprox_depends_on_the_data():

@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from refusals import SMALL, Call, assert_refused
+from torch import nn
 
+import protofed
 from protofed.config import resolve
 from protofed.core.errors import ConfigError
 from protofed.studies.plan import common_training
@@ -50,6 +53,34 @@ def test_commands_refuse_them_too(call: Call) -> None:
     assert_refused(call("run", *SMALL, "--momentum", "1"), "momentum: must be less than 1")
     assert_refused(call("run", *SMALL, "--optimizer", "adam", "--momentum", "0.9"), "no effect", "adam")
     assert_refused(call("run", *SMALL, "--epochs", "0"), "epochs: with 0, fedproto trains nothing")
+
+
+@pytest.mark.parametrize("engine", ["auto", "sequential", "cohort", "workers", "workers+cohort"])
+@pytest.mark.parametrize(
+    ("flag", "value"), [("--upload", "int8"), ("--max-norm", "3"), ("--min-clients", "2")]
+)
+def test_settings_of_messages_are_refused_where_there_are_none(
+    call: Call, engine: str, flag: str, value: str
+) -> None:
+    refused = call("run", "local", *SMALL[:-2], "--engine", engine, flag, value, "--out", "r")
+    name = flag.strip("-").replace("-", "_")
+    assert_refused(refused, f"{name}: {value}", f"has no effect on the engine {engine}", "flower")
+    assert not Path("r").exists()
+
+
+def test_python_refuses_them_too() -> None:
+    x, y = torch.randn(8, 3), torch.arange(8) % 2
+    model = protofed.Model(nn.Linear(3, 4), nn.Linear(4, 2))
+    with pytest.raises(ConfigError, match="upload: int8 has no effect on the engine auto"):
+        protofed.federate([protofed.Client(model, (x, y))], "local", rounds=1, upload="int8")
+
+
+def test_a_run_of_an_earlier_version_goes_on_all_the_same(call: Call) -> None:
+    assert call("run", "local", *SMALL, "--out", "r", "--quiet").code == 0
+    config = json.loads(Path("r/config.json").read_text())
+    config["transport"]["upload"] = "int8"
+    Path("r/config.json").write_text(json.dumps(config))
+    assert call("resume", "r", "--rounds", "3", "--quiet").code == 0
 
 
 def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
