@@ -2,6 +2,7 @@
 
 directory.py    the folder of a run: create, open, lock, append, rewind
 checkpoint.py   server and client states
+fits.py         whether a checkpoint belongs to the models and the method at hand
 about.py        about.json: what is known before the first round
 records.py      the record of one round
 outcome.py      what a run reached: the one reader for show, report, studies, status and trackers

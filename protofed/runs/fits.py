@@ -6,7 +6,7 @@ round, or be replaced by fresh ones without a word.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from torch import Size, Tensor
@@ -37,7 +37,7 @@ def check_fits(run: Path, task: Task, state: Record, fresh: Record, store: Store
             raise _unfit(run, f"the server's {spec.name} has {', '.join(unlike)}")
 
 
-def _check_clients(run: Path, task: Task, shapes: list[Shapes], store: Store) -> None:
+def _check_clients(run: Path, task: Task, shapes: Sequence[Shapes], store: Store) -> None:
     expected = [set(kept_names(task, group)) for group in range(len(task.groups))]
     for client in store:
         state, group = store.get(client), task.group_of(client)
@@ -52,7 +52,7 @@ def _check_clients(run: Path, task: Task, shapes: list[Shapes], store: Store) ->
 
 
 def _check_tree(
-    run: Path, saved: Mapping[str, Tensor], fresh: Mapping[str, Tensor], shapes: list[Shapes]
+    run: Path, saved: Mapping[str, Tensor], fresh: Mapping[str, Tensor], shapes: Sequence[Shapes]
 ) -> None:
     """Weights at the server: of some group's shape, and named as in a new run if those are a net's names."""
     known = {name: [one[name] for one in shapes if name in one] for name in {*saved, *fresh}}
