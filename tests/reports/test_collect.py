@@ -120,8 +120,9 @@ def test_a_run_without_its_data_is_reported_without_embeddings(runs: list[Path],
     (tmp_path / "moved" / "config.json").write_text(json.dumps({**config, "data": "npz:/gone.npz"}))
     run = collect([tmp_path / "moved"])["runs"][0]
     assert "space" not in run
-    assert len(run["notes"]) == 1
-    assert run["notes"][0].startswith("charts of data and embeddings are left out: ")
+    about_data, left_out = run["notes"]
+    assert about_data.startswith("data: ")
+    assert left_out.startswith("charts of data and embeddings are left out: ")
     assert len(run["tests"]["round"]) == 3
 
 
