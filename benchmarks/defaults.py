@@ -1,6 +1,6 @@
 """Every method by its bare name: what the defaults reach, beside the majority share and Local.
 
-    python -m benchmarks.defaults [--data digits,mnist] [--methods all] [--seeds 11,12] [--results FILE] [--page]
+    python -m benchmarks.defaults [--data digits,mnist] [--methods all] [--results FILE] [--page]
 
 prints the table of docs/results/defaults.md, or writes it into the page. Results are kept in a file, one line
 a run, so that an interrupted table goes on where it stopped; `--runs 0` makes the table of what there is.

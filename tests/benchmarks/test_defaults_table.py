@@ -1,4 +1,4 @@
-"""The table of what the defaults reach: means over the seeds that all methods have, and its place in the page."""
+"""The table of what the defaults reach: means over the seeds that all have, and its place in the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def line(data: str, method: str, seed: int, accuracy: float) -> dict[str, object
 
 
 def test_means_are_over_the_seeds_that_all_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On a both seeds: (80 + 90)/2 = 85, lowest 80. On b seed 2 lacks y: only seed 1 counts. c was not run."""
+    """On a both seeds: (80 + 90)/2 = 85, lowest 80. On b seed 2 lacks y and does not count. c was not run."""
     runs = [line("a", m, s, 80.0 if s == 1 else 90.0) for m in "xy" for s in (1, 2)]
     runs += [line("b", "x", 1, 50.0), line("b", "y", 1, 60.0), line("b", "x", 2, 99.0)]
     file = tmp_path / "r.jsonl"
