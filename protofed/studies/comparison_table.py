@@ -39,7 +39,6 @@ def comparison_tables(found: Comparison, heading: str, modes: str = "all") -> li
         *finding_notes((line.method, title(line.mode), line.findings) for line in lines),
     ]
     headings: tuple[str, ...] = ACCURACY
-    headings: Sequence[str] = ACCURACY
     if any(not math.isnan(line.balanced) for line in lines):
         notes.append(BALANCED)
         headings = (*ACCURACY[:6], "balanced", *ACCURACY[6:])
