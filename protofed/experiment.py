@@ -210,6 +210,7 @@ def make_task(
         validation=config.validation,
         balanced=balanced,
         class_names=classes,
+        shapes=tuple(tuple(one) for one in shapes),  # type: ignore[arg-type]
         make_model=_maker(shapes[0], len(classes)),
         dtype=config.system.torch_dtype,
         device=config.system.torch_device,

@@ -74,6 +74,7 @@ class Task:
     validation: float = 0.0  # share of their training samples that clients hold out
     balanced: LocalData | None = None  # test samples, equally many of each class, for every client's model
     class_names: tuple[str, ...] = ()
+    shapes: tuple[tuple[int, ...], ...] = ()  # of one input, per group; empty: not known
     make_model: Callable[[str], nn.Module] | None = None  # "cnn4" → a fresh model for this task's inputs
     dtype: torch.dtype = torch.float32
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))

@@ -11,6 +11,8 @@ from protofed.testing import CHECKS, Toy, engines_agree, resumes_exactly
 
 # The papers weigh these terms for deep nets and short steps: in the toy they would drown the labels.
 GENTLE = {"fpl": {"pull": "mean"}, "fedplvm": {"lam": 1.0}, "fedplcc": {"lam1": 1.0}}
+# As many features as the toy has samples for; sums follow the scale of the inputs a round later.
+GENTLE |= {key: {"size": 32} for key in ("fedcommons", "fedncm", "fed3r", "fedcof")}
 
 # Adam divides by the root of squared gradients: rounding grows where these vanish.
 ADAM = {"fedgen": 1e-4, "fcclplus": 1e-4}
@@ -31,6 +33,8 @@ OTHER = [
     Toy("fedproto", {"share_model": True}),
     Toy("fedavg", {"eval_model": "after_local"}),
     Toy("fedavg", {"params_only": True}, models="norm"),
+    Toy("fedcommons", {"size": 32, "ledger": True}, models="mixed"),
+    Toy("fedcommons", {"size": 32, "phi": "relu+model:mlp", "standardise": False}),
 ]
 QUICK = [(case, check) for case in PLAIN for check in CHECKS]
 QUICK += [(case, check) for case in NORM for check in (resumes_exactly, engines_agree)]

@@ -22,7 +22,9 @@ SEED = 11  # the defaults were chosen with 0, 1 and 2
 LEAST = 75.0  # percent, in the main mode
 ONE_MODEL = "one model tells all ten classes apart, Local's only a client's own three"
 BELOW_LOCAL = {
-    **dict.fromkeys(("fedavg", "fedprox", "fedatt", "fedopt", "fesem", "moon", "fcclplus"), ONE_MODEL),
+    **dict.fromkeys(
+        ("fedavg", "fedprox", "fedatt", "fedopt", "fesem", "moon", "fcclplus", "fedcof"), ONE_MODEL
+    ),
     **dict.fromkeys(("fedproto_margin", "fpl", "fedplvm", "fedplcc", "fedproc"), ONE_MODEL),
     "scaffold": "plain SGD: without momentum 30 rounds are short of its plateau",
 }
