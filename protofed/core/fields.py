@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .errors import MessageError
 
+_COMPLEX = (torch.complex32, torch.complex64, torch.complex128)
 LARGEST = 1e12  # norm of a tensor in a message: training that works stays far below, float32 ends at 3e38
 
 
@@ -50,7 +51,7 @@ def check_tensor(value: Any, spec: Spec, bound: dict[str, int], who: str) -> Non
     if not isinstance(value, Tensor):
         got = type(value).__name__
         raise MessageError(f"{who}: {spec.name} must be a tensor {_declared(spec, bound)}, got {got}")
-    if value.dtype.is_floating_point != spec.floating:
+    if value.dtype.is_floating_point != spec.floating or value.dtype in (torch.bool, *_COMPLEX):
         kind = "floats" if spec.floating else "integers"
         raise MessageError(f"{who}: {spec.name} must hold {kind}, got {value.dtype}")
     shape = value.shape

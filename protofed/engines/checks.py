@@ -1,7 +1,7 @@
 """What the server asks of an upload before a method reads it: one place for all engines.
 
 declaration   type, kinds, shapes and finite values, as the leg's record declares them
-dtype         floats have the dtype of the task
+dtype         floats have the dtype of the task, whole numbers 64 bits
 whole         no negative whole numbers, none beyond counting; classes (`cls`) below C, each in one row where
               the record says so (`distinct`); counts (`n`) of rows of a class at least 1
 outside       what is asked besides where an upload comes from another machine (`Outside`)
@@ -57,9 +57,9 @@ class Checks:
             rows = block.joined.fields.get(spec.name)
             if rows is None or not rows.numel():
                 continue
+            if rows.dtype != (self.task.dtype if spec.floating else torch.int64):
+                return False
             if spec.floating:
-                if rows.dtype != self.task.dtype:
-                    return False
                 continue
             low, top = (int(bound) for bound in rows.aminmax())
             least, most = _bounds(block.kind, spec, self.task.C)
@@ -86,7 +86,7 @@ class Checks:
             if type(reply.up) is not leg.up:
                 raise MessageError(f"{who}: expected {leg.up.__name__}, got {type(reply.up).__name__}")
             reply.up.check(self.task.sizes, who)
-            _check_kinds(reply.up.arrays(), self.task.dtype, who)
+            _check_kinds(reply.up, self.task.dtype, who)
             _check_whole(reply.up, self.task.C, who)
             if self.more is not None:
                 self.more(turn, reply, who)
@@ -200,10 +200,15 @@ def _bounds(kind: type[Record], spec: Spec, classes: int) -> tuple[int, int]:
     return (1 if counts_rows else 0), COUNT
 
 
-def _check_kinds(arrays: Tree, dtype: torch.dtype, who: str) -> None:
-    for name, tensor in arrays.items():
-        if tensor.is_floating_point() and tensor.dtype != dtype:
-            raise MessageError(f"{who}: {name} has dtype {tensor.dtype}; expected {dtype}")
+def _check_kinds(up: Record, dtype: torch.dtype, who: str) -> None:
+    declared = {spec.name for spec in up.specs() if spec.dims is not None}
+    for name, tensor in up.arrays().items():
+        # An index of bytes would be a mask. Buffers of models are whole numbers of other kinds too.
+        wanted = dtype if tensor.is_floating_point() else torch.int64
+        if tensor.dtype != wanted and (tensor.is_floating_point() or name in declared):
+            raise MessageError(f"{who}: {name} has dtype {tensor.dtype}; expected {wanted}")
+        if tensor.is_complex():
+            raise MessageError(f"{who}: {name} holds complex numbers")
 
 
 def _check_whole(up: Record, classes: int, who: str) -> None:

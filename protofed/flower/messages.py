@@ -51,11 +51,11 @@ def read_job(task: Task, client: int, packet: Packet) -> Job:
     """The job that a packet brings to this client; MessageError if it is for another, or damaged."""
     meta, name = packet.meta, task.algorithm.name
     if meta.get("kind") not in (TRAIN, EVALUATE):
-        raise MessageError(f"unknown kind of message {meta.get('kind')!r}")
+        raise MessageError(f"unknown kind of message {shown(meta.get('kind'))}")
     if meta.get("algorithm") != name:
-        raise MessageError(f"the message is for {meta.get('algorithm')}, this client runs {name}")
+        raise MessageError(f"the message is for {shown(meta.get('algorithm'))}, this client runs {name}")
     if meta.get("client") != client:
-        raise MessageError(f"the message is for client {meta.get('client')}, this is client {client}")
+        raise MessageError(f"the message is for client {shown(meta.get('client'))}, this is client {client}")
     turn = _turn(task, client, meta)
     arrays = {key: tensor.to(task.device) for key, tensor in packet.arrays.items()}
     down = find_leg(task.algorithm, turn.leg).down.of(arrays)
