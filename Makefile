@@ -2,13 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-system test-all docs lint install clean
+.PHONY: demo test test-system test-all fuzz docs lint install clean
 
 demo: .venv/run-ready
 	$(BIN)/python examples/demo.py
 
 # Tests that start servers, browsers or whole studies: test-system. All others: test.
-SYSTEM := tests/docs tests/flower tests/reports tests/studies tests/trackers tests/cli/test_study_commands.py
+SYSTEM := tests/docs tests/flower tests/fuzz tests/reports tests/studies tests/trackers tests/cli/test_study_commands.py
 
 test: .venv/dev-ready
 	$(BIN)/python -m pytest -n 2 $(addprefix --ignore=,$(SYSTEM)) $(ARGS)
@@ -18,6 +18,11 @@ test-system: .venv/dev-ready
 
 test-all: .venv/dev-ready
 	$(BIN)/python -m pytest -n 2 -m 'slow or not slow' $(ARGS)
+
+# Sound inputs changed again and again, for every reader of what comes from outside: make fuzz CASES=1000000
+CASES ?= 100000
+fuzz: .venv/dev-ready
+	$(BIN)/python tests/fuzz/long_run.py --cases $(CASES) $(ARGS)
 
 # The documentation site, in site/. Broken links and anchors are errors.
 docs: .venv/dev-ready

@@ -154,7 +154,7 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
     if hint is float and not isinstance(value, bool):
         try:
             return float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             pass
     if hint is str and isinstance(value, str):
         return value

@@ -99,7 +99,7 @@ class Fields:
     def any(self, name: str) -> Any:
         """The value as it is."""
         if name not in self.values:
-            raise MessageError(f"{self.where}: damaged ({name} is missing)")
+            raise MessageError(f"{self.where}: damaged ({clipped(name)} is missing)")
         return self.values[name]
 
     def whole(self, name: str, low: int = 0, high: int = COUNT) -> int:
@@ -136,9 +136,11 @@ class Fields:
 
     def named(self, name: str, most: int) -> Fields:
         """Further named values, at most so many, with names of ordinary length."""
-        inner = Fields(self.any(name), f"{self.where}: {name}")
+        inner = Fields(self.any(name), f"{self.where}: {clipped(name)}")
         if len(inner.values) > most:
-            raise MessageError(f"{self.where}: {name}: {len(inner.values):,}; expected at most {most:,}")
+            raise MessageError(
+                f"{self.where}: {clipped(name)}: {len(inner.values):,}; expected at most {most:,}"
+            )
         for key in inner.values:
             self._text(key, name, TEXT)
         return inner
@@ -148,7 +150,9 @@ class Fields:
         if not isinstance(values, list):
             self._refuse(name, values, "a list")
         if len(values) > most:
-            raise MessageError(f"{self.where}: {name}: {len(values):,} values; expected at most {most:,}")
+            raise MessageError(
+                f"{self.where}: {clipped(name)}: {len(values):,} values; expected at most {most:,}"
+            )
         return list(values)
 
     def _whole(self, value: Any, name: str, low: int, high: int) -> int:
@@ -160,11 +164,18 @@ class Fields:
         if not isinstance(value, str):
             self._refuse(name, value, "a text")
         if len(value) > most:
-            raise MessageError(f"{self.where}: {name}: {len(value):,} characters; expected at most {most:,}")
+            raise MessageError(
+                f"{self.where}: {clipped(name)}: {len(value):,} characters; expected at most {most:,}"
+            )
         return str(value)
 
     def _refuse(self, name: str, value: Any, expected: str) -> NoReturn:
-        raise MessageError(f"{self.where}: damaged ({name} is {shown(value)}; expected {expected})")
+        raise MessageError(f"{self.where}: damaged ({clipped(name)} is {shown(value)}; expected {expected})")
+
+
+def clipped(name: str) -> str:
+    """A name from outside, its first characters."""
+    return name if len(name) <= _SHOWN else name[:_SHOWN] + "…"
 
 
 def shown(value: Any) -> str:
