@@ -12,7 +12,7 @@ import numpy as np
 from torch import nn
 
 from . import experiment
-from .config import Config, read_recipe, resolve
+from .config import Config, resolve
 from .core.answer import ClientState
 from .core.client import assemble, kept_names
 from .core.data import LocalData, without_samples
@@ -29,7 +29,7 @@ from .federating import make_federation, settle_engine
 from .models.given_modules import check_modules, class_names, copy_module, group_modules, input_shapes, two_of
 from .runs.about import AboutRun
 from .runs.directory import RunDir
-from .runs.kept_files import settings_with_kept
+from .runs.kept_files import recipe_of_run
 from .runs.outcome import Outcome
 
 log = logging.getLogger("protofed")
@@ -96,9 +96,7 @@ def run(
     if method is not None:
         path = Path(method)
         is_file = path.suffix in (".toml", ".json")
-        layers.append(
-            settings_with_kept(read_recipe(path), path.parent) if is_file else {"method": str(method)}
-        )
+        layers.append(recipe_of_run(path) if is_file else {"method": str(method)})
     config = resolve(*layers, {**settings, "options": options or {}})
     built = experiment.build(config)
     directory = RunDir.create(Path(out), built.config.to_dict(), force) if out else None

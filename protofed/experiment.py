@@ -104,10 +104,7 @@ class Experiment:
             if run:
                 run.append("metrics.jsonl", record)
                 if record["round"] % system.checkpoint_every == 0 or record["round"] == last:
-                    engine = self.federation.engine
-                    run.checkpoints.save(
-                        record["round"], self.federation.state, engine.store, engine.memory()
-                    )
+                    run.save(record["round"], self.federation.state, self.federation.engine)
             records.append(record)
             if progress:
                 progress(record)

@@ -96,5 +96,7 @@ def test_an_existing_run(call: Call) -> None:
 def test_a_damaged_run(call: Call) -> None:
     call("run", "local", *SMALL, "--rounds", "1", "--out", "a", "--quiet")
     Path("a/config.json").write_text("{")
+    Path("a/checkpoint/copies/config.json").write_text("{")
     for command in ("resume", "show", "onboard"):
-        assert_refused(call(command, "a"), "a/config.json cannot be read", code=1)
+        got = call(command, "a")
+        assert_refused(got, "a/config.json is not what the run wrote", "run it anew with --force", code=1)

@@ -18,7 +18,7 @@ from ..core.options import OptionInfo, options_of
 
 Command = Callable[[argparse.Namespace], int]
 COMMANDS = (  # files of this folder, in the order of `protofed --help`
-    *("run", "show", "report", "watch", "listing", "partition", "profile", "advise", "onboard"),
+    *("run", "show", "verify", "report", "watch", "listing", "partition", "profile", "advise", "onboard"),
     *("compare", "reproduce", "sweep", "export", "deploy"),
 )
 

@@ -6,19 +6,19 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .. import experiment
-from ..config import read_recipe, resolve
+from ..config import resolve
 from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
 from ..core.user_files import short_name
 from ..runs.about import has_about
 from ..runs.contents import check_version, renew_contents
 from ..runs.directory import RunDir
-from ..runs.kept_files import CURRENT, KEPT, REFUSE, renew_files, settings_with_kept
+from ..runs.kept_files import CURRENT, KEPT, REFUSE, recipe_of_run, renew_files
 from ..trackers import Tracking, open_tracker
 from .deploy import is_deployed, resume_deployed
 from .parser import add_settings, settings_of
@@ -84,6 +84,7 @@ def resume(args: argparse.Namespace) -> int:
         resume_deployed(args.run)
         return _show(RunDir.open(args.run), args)
     directory = RunDir.open(args.run)
+    directory.lock.take()  # before anything is read that a running process may change
     if directory.summary is not None:
         if not (args.quiet or args.json):
             sys.stderr.write(f"{args.run} is finished already\n")
@@ -110,10 +111,10 @@ def _go_on(args: argparse.Namespace) -> int:
     if is_deployed(args.run):
         raise ConfigError("--rounds: not for a deployed run, whose rounds stand in the server's recipe.toml")
     directory = RunDir.open(args.run)
+    directory.lock.take()  # not under the hands of a run that is going on
     config = directory.longer(args.rounds)
     built = _reopen(directory, args, config)
-    with directory.locked():  # not under the hands of a run that is going on
-        directory.extend(config)
+    directory.extend(config)
     return _carry_out(built, directory, args)
 
 
@@ -164,15 +165,10 @@ def target_layers(target: str | None) -> list[dict[str, Any]]:
         return []
     path = Path(target)
     if path.suffix in (".toml", ".json"):
-        return [_recipe(path, _warn)]
+        return [recipe_of_run(path, _warn)]
     if target not in methods:
         raise ConfigError(unknown("method", target, methods) + " (or give a .toml recipe, or FILE.py:CLASS)")
     return [{"method": target}]
-
-
-def _recipe(path: Path, warn: Callable[[str], None] | None = None) -> dict[str, Any]:
-    """The settings of a recipe, or of an earlier run with the files that it kept."""
-    return settings_with_kept(read_recipe(path), path.parent, warn=warn)
 
 
 def _find_target(argv: Sequence[str]) -> str | None:
@@ -187,7 +183,7 @@ def _method_of(target: str | None) -> str | None:
     if target is None:
         return "fedproto"
     if Path(target).suffix in (".toml", ".json") and Path(target).exists():
-        return str(_recipe(Path(target)).get("method", "fedproto"))
+        return str(recipe_of_run(Path(target)).get("method", "fedproto"))
     return target if target in methods else None
 
 

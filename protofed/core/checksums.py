@@ -78,15 +78,15 @@ def chain(text: str, before: Head, key: str = "") -> tuple[str, Head]:
     return f'{text[:-1]}, "{CHECK}": "{check}"}}', Head(before.lines + 1, check)
 
 
-def follow(lines: Iterable[str], key: str = "") -> Iterator[tuple[str, Head]]:
-    """The lines as they were before `chain`, as far as they match, each with the head after it."""
+def follow(lines: Iterable[str], key: str = "") -> Iterator[Head]:
+    """The head after each line, as far as they are what `chain` made."""
     head = Head()
     for line in lines:
         found = _LINE.fullmatch(line)
         if not found or found[2] != _of_line(found[1] + "}", head, key):
             return
         head = Head(head.lines + 1, found[2])
-        yield found[1] + "}", head
+        yield head
 
 
 def is_chained(line: str) -> bool:

@@ -8,7 +8,9 @@ records.py      the record of one round
 outcome.py      what a run reached: the one reader for show, report, studies, status and trackers
 findings.py     what must be known before an accuracy is believed: collapse, with cause and remedy
 modes.py        titles and meanings of prediction modes
-files.py        files that are whole or not there
+files.py        files that are whole or not there; line_files.py: metrics.jsonl and clients.jsonl
+lock.py         one process writes at a time
+seals.py        checksums and copies of all files; verify.py: which of them are as they were written
 contents.py     what a run rests on, by content: data, split, weights, files
 input_rules.py  inputs.json: how raw samples become inputs
 class_counts.py samples of each class at each client; kept_data.py: all that predictions need of the data

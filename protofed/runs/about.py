@@ -17,9 +17,9 @@ from ..config import resolve
 from ..core.errors import ConfigError, RunError
 from ..core.task import Task
 from ..core.version import VERSION
-from .files import read_json, write_json
+from .seals import mark_of, missing_seals, read_whole, there, write_whole
 
-FORMAT = 1
+FORMAT = 2  # 1: without checksums.json beside it
 FILE = "about.json"
 
 
@@ -57,12 +57,13 @@ class AboutRun:
 
 def has_about(directory: Path) -> bool:
     """Whether about.json is there."""
-    return (directory / FILE).exists()
+    return there(directory, FILE)
 
 
 def write_about(directory: Path, about: AboutRun) -> None:
     """Write about.json into a run directory."""
-    write_json(directory / FILE, {"format": FORMAT, **dataclasses.asdict(about)})
+    format = 1 if mark_of(directory) is None else FORMAT
+    write_whole(directory, FILE, {"format": format, **dataclasses.asdict(about)})
 
 
 def read_about(directory: Path, config: Mapping[str, Any]) -> AboutRun:
@@ -70,7 +71,9 @@ def read_about(directory: Path, config: Mapping[str, Any]) -> AboutRun:
     path = directory / FILE
     if not has_about(directory):
         return AboutRun(modes=_modes(config))
-    found = read_json(path)
+    found = read_whole(directory, FILE)
+    if isinstance(found, dict) and found.get("format") != 1 and mark_of(directory) is None:
+        raise missing_seals(directory, FILE)
     try:
         return AboutRun(
             modes=tuple(map(str, found["modes"])),

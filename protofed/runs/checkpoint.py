@@ -4,26 +4,32 @@
     checkpoint/manifest.previous.json   the same for the checkpoint before, in case the newest is damaged
     checkpoint/state-12.safetensors
     checkpoint/client-7-12.safetensors  written only when client 7 changed: cost follows participants
+    checkpoint/copies/                  of other files of the run: see seals.py
 
 Files never change once written; the rename of the manifest commits a checkpoint as a whole. Whatever
-no manifest names is deleted afterwards.
+no manifest names is deleted afterwards. A manifest has a checksum itself, and says how far metrics.jsonl and
+clients.jsonl went.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from safetensors import SafetensorError
 
 from ..core.answer import ClientState
-from ..core.checksums import digest
+from ..core.checksums import CHECK, Head, digest, seal, unseal
 from ..core.errors import MessageError, RunError
 from ..core.record import Record, Tree
 from ..core.tensor_file import of_bytes, to_bytes
 from ..engines.store import Store
 from ..ops.trees import put, under
-from .files import read_json, write_atomic, write_json
+from .files import finite, read_json, write_atomic, write_json
+from .seals import mark_of, missing_seals
 
 
 class Loaded(NamedTuple):
@@ -39,6 +45,7 @@ class Checkpoints:
     """The checkpoints of one run directory."""
 
     def __init__(self, directory: Path):
+        self.run = directory
         self.directory = directory / "checkpoint"
         self._files: dict[str, dict[str, Any]] = {}
         self._clients: dict[str, str] = {}
@@ -54,8 +61,21 @@ class Checkpoints:
         """Of the checkpoint before."""
         return self.directory / "manifest.previous.json"
 
-    def save(self, round: int, state: Record, store: Store, engine: dict[str, Any] | None = None) -> None:
-        """Write what changed since the last call, then commit. `engine`: what the engine must remember."""
+    @cached_property
+    def mark(self) -> str | None:
+        """Of the run; None for one of an earlier version."""
+        return mark_of(self.run)
+
+    def save(
+        self,
+        round: int,
+        state: Record,
+        store: Store,
+        engine: dict[str, Any] | None = None,
+        lines: Mapping[str, Head] | None = None,
+    ) -> None:
+        """Write what changed since the last call, then commit. `engine`: what the engine must remember;
+        `lines`: how far the run's files of lines go."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -76,11 +96,13 @@ class Checkpoints:
             "clients": dict(self._clients),
             "files": {file: self._files[file] for file in sorted(used)},
             "engine": engine or {},
+            "previous": self._last is not None,
+            "lines": {name: list(head) for name, head in (lines or {}).items()},
         }
         if self._last is not None:  # not a copy of the file, which may be damaged
-            write_json(self.previous, self._last)
+            self._write_manifest(self.previous, self._last)
             used |= set(self._last["files"])
-        write_json(self.manifest, manifest)
+        self._write_manifest(self.manifest, manifest)
         self._last = manifest
         store.changed.clear()
         self._sweep(used)
@@ -108,8 +130,43 @@ class Checkpoints:
             return found._replace(warning=f"{problems[0]}; {back}" if problems else "")
         raise RunError(f"cannot resume: {'; '.join(problems)}")
 
+    def heads(self) -> dict[str, Head]:
+        """How far the files of lines went at the newest checkpoint whose manifest is whole."""
+        for path in (self.manifest, self.previous):
+            with suppress(RunError):
+                return _heads(self.read_manifest(path))
+        return {}
+
+    @property
+    def loaded_heads(self) -> dict[str, Head]:
+        """The same at the checkpoint that was loaded; none before the first."""
+        return _heads(self._last or {})
+
+    def settle(self) -> None:
+        """The checkpoint that was loaded is the newest now, even if it was the one before."""
+        if self._last is not None:
+            with suppress(RunError):
+                if self.read_manifest(self.manifest) == self._last:
+                    return
+            self._write_manifest(self.manifest, self._last)
+
+    def read_manifest(self, path: Path) -> dict[str, Any]:
+        """What a manifest says, if it is what the run wrote."""
+        found = read_json(path)
+        if self.mark is not None:
+            return unseal(found, path, self.mark)
+        if not isinstance(found, dict):
+            raise RunError(f"{path} is damaged: it is not a manifest")
+        if CHECK in found:
+            raise missing_seals(self.run, path.name)
+        return found
+
+    def _write_manifest(self, path: Path, manifest: dict[str, Any]) -> None:
+        value = finite(manifest)
+        write_json(path, value if self.mark is None else seal(value, self.mark))
+
     def _load(self, path: Path, record: type[Record], store: Store) -> Loaded:
-        manifest = read_json(path)
+        manifest = self.read_manifest(path)
         try:
             files, clients = manifest["files"], manifest["clients"]
             state = record.of(self._read(manifest["state"], files))
@@ -130,7 +187,31 @@ class Checkpoints:
         write_atomic(self.directory / name, data)
         self._files[name] = {"bytes": len(data), "blake2b": digest(data)}
 
+    @property
+    def has_previous(self) -> bool:
+        """Whether there was a checkpoint before the newest, by its manifest."""
+        with suppress(RunError):
+            return bool(self.read_manifest(self.manifest).get("previous"))
+        return False
+
+    def check(self, path: Path) -> int:
+        """The round of a checkpoint, if its manifest and all its files are what the run wrote; else
+        RunError."""
+        manifest = self.read_manifest(path)
+        try:
+            for file in manifest["files"]:
+                self._bytes(file, manifest["files"])
+            return int(manifest["round"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(f"{path} is damaged: it lacks the names of its files or the round") from error
+
     def _read(self, name: str, files: dict[str, dict[str, Any]]) -> Tree:
+        try:
+            return of_bytes(self._bytes(name, files))
+        except SafetensorError as error:
+            raise RunError(f"{self.directory / name} is damaged: {error}") from error
+
+    def _bytes(self, name: str, files: dict[str, dict[str, Any]]) -> bytes:
         path = self.directory / name
         try:
             data = path.read_bytes()
@@ -138,10 +219,7 @@ class Checkpoints:
             raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
         if len(data) != files[name]["bytes"] or digest(data) != files[name]["blake2b"]:
             raise RunError(f"{path} is damaged ({len(data)} bytes, {files[name]['bytes']} expected)")
-        try:
-            return of_bytes(data)
-        except SafetensorError as error:
-            raise RunError(f"{path} is damaged: {error}") from error
+        return data
 
     def _sweep(self, used: set[str]) -> None:
         """Delete files of neither this checkpoint nor the one before."""
@@ -149,3 +227,7 @@ class Checkpoints:
             if path.name not in used:
                 path.unlink()
                 self._files.pop(path.name, None)
+
+
+def _heads(manifest: Mapping[str, Any]) -> dict[str, Head]:
+    return {name: Head(*head) for name, head in manifest.get("lines", {}).items()}

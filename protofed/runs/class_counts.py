@@ -19,7 +19,7 @@ from ..core.data import ClientData
 from ..core.errors import RunError
 from ..core.tensor_file import of_bytes, to_bytes
 from ..data.federated import SplitData
-from .files import write_atomic
+from .seals import read_content, write_content
 
 FILE = "class_counts.dat"
 
@@ -47,13 +47,13 @@ def counts_of(rows: Tensor, client: int, classes: int) -> Tensor:
 
 def write_counts(folder: Path, rows: Tensor) -> None:
     """Write the file."""
-    write_atomic(folder / FILE, add_checksum(to_bytes({"counts": rows})))
+    write_content(folder, FILE, add_checksum(to_bytes({"counts": rows})))
 
 
 def read_counts(folder: Path) -> Tensor:
     """The rows that were written."""
     path = folder / FILE
     try:
-        return of_bytes(strip_checksum(path.read_bytes(), path))["counts"]
-    except (OSError, SafetensorError, KeyError) as error:
+        return of_bytes(strip_checksum(read_content(folder, FILE), path))["counts"]
+    except (SafetensorError, KeyError) as error:
         raise RunError(f"{path} cannot be read: {error}") from error

@@ -12,14 +12,16 @@ from typing import Any
 from ..core.errors import RunError
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write, flush to disk, rename. A crash leaves the old file."""
+def write_atomic(path: Path, data: bytes, flush: bool = True) -> None:
+    """Write, flush to disk, rename. A crash leaves the old file. Without `flush` that holds for a crash of
+    the process, not of the machine."""
     part = path.with_name(f".{path.name}.part")
     try:
         with open(part, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if flush:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(part, path)
     except OSError as error:
         with suppress(OSError):
@@ -29,7 +31,12 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a value as JSON, whole or not at all; what is not finite as null."""
-    write_atomic(path, (json.dumps(finite(value), indent=2) + "\n").encode())
+    write_atomic(path, as_json(value))
+
+
+def as_json(value: Any) -> bytes:
+    """A value as the content of a JSON file; what is not finite as null."""
+    return (json.dumps(finite(value), indent=2) + "\n").encode()
 
 
 def finite(value: Any) -> Any:
@@ -44,8 +51,16 @@ def finite(value: Any) -> Any:
 def read_json(path: Path) -> Any:
     """The value in a JSON file; an error names the file."""
     try:
-        return json.loads(path.read_text())
+        return value_of(path, path.read_bytes())
     except FileNotFoundError as error:
         raise RunError(f"{path} is missing") from error
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error}") from error
+
+
+def value_of(path: Path, data: bytes) -> Any:
+    """The value of what was read from a JSON file."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
         raise RunError(f"{path} cannot be read: {error}") from error

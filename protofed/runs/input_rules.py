@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import RunError
 from ..data import Dataset, Split
 from ..data.inputs import InputRule
-from .files import read_json, write_json
+from .seals import read_whole, there, write_whole
 
 FILE = "inputs.json"
 FORMAT = 1
@@ -27,12 +27,12 @@ def write_rules(directory: Path, dataset: Dataset, split: Split) -> None:
 def store_rules(directory: Path, rules: Sequence[InputRule], of: Sequence[int]) -> None:
     """Write these rules, and the number of each client's; none where there is one for all."""
     found = {"format": FORMAT, "rules": [rule.to_dict() for rule in rules], "of_client": list(of)}
-    write_json(directory / FILE, found)
+    write_whole(directory, FILE, found)
 
 
 def read_rules(directory: Path) -> list[InputRule]:
     """All rules of a run: one for all clients, one for each owner, or one for each group."""
-    found = read_json(directory / FILE)
+    found = read_whole(directory, FILE)
     try:
         return [InputRule.from_dict(one) for one in found["rules"]]
     except (KeyError, TypeError) as error:
@@ -42,9 +42,9 @@ def read_rules(directory: Path) -> list[InputRule]:
 def read_rule(directory: Path, client: int = 0) -> InputRule | None:
     """How samples for this client's model are made inputs; None for a run that did not keep it."""
     path = directory / FILE
-    if not path.exists():
+    if not there(directory, FILE):
         return None
-    found = read_json(path)
+    found = read_whole(directory, FILE)
     try:
         number = found["of_client"][client] if found["of_client"] else 0
         if number != MIXED:

@@ -15,12 +15,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..config import read_recipe
 from ..core.checksums import digest
 from ..core.errors import RunError
 from ..core.user_files import UserFile, absolute, load_file
 from ..core.written_files import change_files, files_in
-from .files import read_json, write_atomic, write_json
+from .files import write_atomic
 from .fingerprint import of_file, user_files
+from .seals import read_bytes, read_seals, read_whole, there, write_whole
 
 FOLDER = "files"
 INDEX = "index.json"
@@ -71,7 +73,7 @@ def _keep(run: Path, found: Mapping[str, UserFile], before: Mapping[str, KeptFil
         kept.append(KeptFile(written, str(file.path), os.path.join(place, file.path.name), parts, earlier))
         _copy(file, run / FOLDER / place)
     if kept:
-        write_json(run / FOLDER / INDEX, [asdict(one) for one in kept])
+        write_whole(run, f"{FOLDER}/{INDEX}", [asdict(one) for one in kept])
 
 
 def _earlier(before: KeptFile | None, parts: Mapping[str, str]) -> list[str]:
@@ -94,13 +96,24 @@ def settings_with_kept(
     return change_files(settings, lambda written: places.get(written, written))
 
 
+def recipe_of_run(path: Path, warn: Callable[[str], None] | None = None) -> dict[str, Any]:
+    """The settings of a recipe; if it is the configuration of an earlier run, with the files that it kept."""
+    seals = read_seals(path.parent) if path.name == "config.json" else None
+    if seals is not None and not seals.admit(path.name, read_bytes(path)):
+        raise RunError(
+            f"{path} is not what the run wrote: copy it elsewhere to run it with changes, or put it back: "
+            f"`protofed verify {path.parent} --repair`"
+        )
+    return settings_with_kept(read_recipe(path), path.parent, warn=warn)
+
+
 def read_kept(run: Path) -> list[KeptFile]:
     """What files/index.json lists; a run without files of the user's has none."""
     path = run / FOLDER / INDEX
-    if not path.exists():
+    if not there(run, f"{FOLDER}/{INDEX}"):
         return []
     try:
-        return [KeptFile(**one) for one in read_json(path)]
+        return [KeptFile(**one) for one in read_whole(run, f"{FOLDER}/{INDEX}")]
     except TypeError as error:
         raise RunError(f"{path} is damaged: {error}") from error
 
@@ -115,12 +128,18 @@ def _place(one: KeptFile, run: Path, changed: str, warn: Callable[[str], None] |
             f"{one.path} has changed since {run} began: go on with --changed current, or with what "
             f"it was ({copy}) by --changed kept"
         )
-    for part, found in one.parts.items():
-        if of_file(copy.parent / part) != found:
-            raise RunError(f"{copy.parent / part} is damaged: it is not the copy that {run} was begun with")
+    check_copy(one, run)
     if warn:
         warn(f"{one.path} {'is gone' if state == 'gone' else 'has changed'}; taking the run's copy, {copy}")
     return str(copy)
+
+
+def check_copy(one: KeptFile, run: Path) -> None:
+    """Whether the copies of a file and of what it imports are what they were when the run began."""
+    folder = (run / FOLDER / one.copy).parent
+    for part, found in one.parts.items():
+        if of_file(folder / part) != found:
+            raise RunError(f"{folder / part} is damaged: it is not the copy that {run} was begun with")
 
 
 def _copy(file: UserFile, folder: Path) -> None:

@@ -6,6 +6,7 @@ means over rounds leave it out. The mIoU of segmentation is a further mode (see 
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ from .records import RoundRecord, Scores, in_order, number_in, scores_of
 SMOOTHED = 0.1  # share of the rounds over which "smoothed" averages
 WAYS = ("up", "down")
 OTHER_TESTS = ("balanced", "validation")
+log = logging.getLogger("protofed")
 
 
 class Tested(NamedTuple):
@@ -49,6 +51,8 @@ class Outcome:
     def read(cls, path: Path) -> Outcome:
         """Of a run directory."""
         directory = RunDir.open(path)
+        if directory.mark is None:
+            log.warning("%s: an earlier version made it, without checksums; it cannot be verified", path)
         config = directory.config
         return cls(directory.lines("metrics.jsonl"), config, read_about(path, config), directory)
 

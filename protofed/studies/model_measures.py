@@ -28,8 +28,8 @@ from ..engines.federation import MOST_KEPT
 from ..experiment import Experiment
 from ..metrics.formulas import ffd
 from ..runs.directory import RunDir
-from ..runs.files import read_json, write_json
 from ..runs.outcome import Outcome
+from ..runs.seals import read_whole, there, write_whole
 
 log = logging.getLogger("protofed")
 ALONE: dict[str, Callable[[Experiment], float]] = {
@@ -79,7 +79,7 @@ def keep(run: Experiment, path: Path, measure: str, reference: Path | None) -> N
         return
     known, round = _read(path), str(run.federation.round)
     at_round = {**known.get(round, {}), _name(measure, reference): value}
-    write_json(path / "measures.json", {**known, round: at_round})
+    write_whole(path, "measures.json", {**known, round: at_round})
 
 
 def _mmd(run: Experiment, path: Path, reference: Path | None) -> float | None:
@@ -112,7 +112,7 @@ def _name(measure: str, reference: Path | None) -> str:
 
 
 def _read(path: Path) -> dict[str, dict[str, float | None]]:
-    found = read_json(path / "measures.json") if (path / "measures.json").exists() else {}
+    found = read_whole(path, "measures.json") if there(path, "measures.json") else {}
     return {round: values for round, values in found.items() if isinstance(values, dict)}
 
 

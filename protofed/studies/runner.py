@@ -20,7 +20,7 @@ from .. import experiment
 from ..core.errors import ConfigError, DataError, MessageError
 from ..runs.about import has_about
 from ..runs.directory import RunDir
-from ..runs.files import read_json, write_json
+from ..runs.seals import erase_whole, read_whole, there, write_whole
 from .model_measures import keep
 from .plan import Planned
 from .reuse import OnShelf, Shelf
@@ -167,8 +167,8 @@ def _look(planned: Planned, found: OnShelf) -> Done:
         return Done(planned, path, WAITING, found=found)
     if RunDir.open(path).summary is not None:
         return Done(planned, path, FINISHED, reused=True, found=found)
-    if (path / FAILURE).exists():
-        return Done(planned, path, FAILED, str(read_json(path / FAILURE)["message"]), found=found)
+    if there(path, FAILURE):
+        return Done(planned, path, FAILED, str(read_whole(path, FAILURE)["message"]), found=found)
     return Done(planned, path, PAUSED, found=found)
 
 
@@ -178,14 +178,14 @@ def _run(planned: Planned, paths: Mapping[str, Path], pacer: _Pacer) -> Done:
         built, directory = _open(planned, path)
         pacer.every = built.config.system.checkpoint_every  # of a resumed run: as it was started
         pacer.look = _looker(planned, built, paths)
-        (path / FAILURE).unlink(missing_ok=True)
+        erase_whole(path, FAILURE)
         experiment.carry_out(built, directory, pacer)
     except TimeIsUp:
         return Done(planned, path, PAUSED)
     except (ConfigError, DataError) as error:  # the method cannot do this, or its data is missing; others may
         return Done(planned, path, REFUSED, str(error))
     except MessageError as error:  # for example, the training diverged
-        write_json(path / FAILURE, {"message": str(error)})
+        write_whole(path, FAILURE, {"message": str(error)})
         return Done(planned, path, FAILED, str(error))
     return Done(planned, path, FINISHED)
 
@@ -193,6 +193,7 @@ def _run(planned: Planned, paths: Mapping[str, Path], pacer: _Pacer) -> Done:
 def _open(planned: Planned, path: Path) -> tuple[experiment.Experiment, RunDir]:
     if has_about(path):
         directory = RunDir.open(path)
+        directory.lock.take()
         return experiment.reopen(directory), directory
     built = experiment.build(planned.config)
     return built, RunDir.create(path, built.config.to_dict(), force=True)  # no round was played there

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from run_surgery import forget_checksums, unfinish
 from small_run import SMALL, Call, assert_same_run, lines
 
 from protofed.runs.directory import RunDir
+from protofed.runs.seals import write_whole
 
 Copy = Callable[..., None]
 
@@ -42,7 +44,7 @@ def test_clients_with_a_single_class_are_told(call: Call) -> None:
 
 def interrupt(run: str) -> None:
     """Leave the run as a crash after round 2 of 3 would: the last lines are there, the checkpoint not."""
-    Path(run, "summary.json").unlink()
+    unfinish(Path(run))
     Path(run, "checkpoint/manifest.previous.json").rename(Path(run, "checkpoint/manifest.json"))
 
 
@@ -55,13 +57,15 @@ def test_show_of_an_unfinished_run_says_how_to_go_on(call: Call, finished: Copy)
 
 
 def test_show_of_a_run_without_a_round(call: Call, finished: Copy) -> None:
+    """Of an earlier version; one with checksums: tests/runs/test_damage.py."""
     finished("a", "local")
+    forget_checksums(Path("a"))
     Path("a/metrics.jsonl").unlink()
     for command in ("show", "resume"):
         got = call(command, "a")
         assert (got.code, got.out) == (1, "")
         assert "a is damaged: it had 3 rounds" in got.err
-    Path("a/summary.json").unlink()
+    unfinish(Path("a"))
     got = call("show", "a")
     assert got.code == 0
     assert "0 of 3 rounds done" in got.out
@@ -103,7 +107,7 @@ def test_more_rounds_that_cannot_start_leave_the_run_alone(call: Call, finished:
     """Its data is gone: an error, and the summary and the plan are as before."""
     finished("a")
     config = Path("a/config.json")
-    config.write_text(config.read_text().replace('"digits"', '"npz:gone.npz"'))
+    write_whole(Path("a"), "config.json", {**json.loads(config.read_text()), "data": "npz:gone.npz"})
     before = config.read_text()
     got = call("resume", "a", "--rounds", "5")
     assert got.code != 0
@@ -128,7 +132,7 @@ def test_more_rounds_are_not_for_a_deployed_run(call: Call, finished: Copy) -> N
 def test_resume_warns_of_a_damaged_checkpoint_and_goes_on(call: Call, finished: Copy) -> None:
     finished("a")
     finished("b")
-    Path("a/summary.json").unlink()
+    unfinish(Path("a"))
     Path("a/checkpoint/state-3.safetensors").write_bytes(b"cut")
     got = call("resume", "a", "--quiet")
     assert got.code == 0
@@ -140,8 +144,9 @@ def test_resume_warns_of_a_damaged_checkpoint_and_goes_on(call: Call, finished: 
 def test_resume_before_the_first_checkpoint_starts_over(call: Call, finished: Copy) -> None:
     finished("a", "local")
     finished("b", "local")
-    for name in ("summary.json", "checkpoint/manifest.json", "checkpoint/manifest.previous.json"):
-        Path("a", name).unlink()
+    unfinish(Path("a"))
+    for name in ("manifest.json", "manifest.previous.json"):
+        Path("a/checkpoint", name).unlink()
     got = call("resume", "a", "--quiet")
     assert got.code == 0
     assert got.err.startswith("protofed: warning: a has no checkpoint yet: starting from the first round\n")

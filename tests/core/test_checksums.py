@@ -48,8 +48,7 @@ def _written(key: str, count: int = 4) -> list[str]:
 def test_lines_in_a_chain() -> None:
     """Lines are followed up to the first that is not what was written there."""
     a, b, c, d = _written("run")
-    assert [json.loads(text)["round"] for text, _ in follow([a, b, c, d], "run")] == [1, 2, 3, 4]
-    assert [head.lines for _, head in follow([a, b], "run")] == [1, 2]
+    assert [head.lines for head in follow([a, b, c, d], "run")] == [1, 2, 3, 4]
     edited = b.replace("0.5", "0.6")
     for lines, good in (([a, edited, c], 1), ([a, c, d], 1), ([a, c, b], 1), ([b], 0), ([a, b, b], 2)):
         assert len(list(follow(lines, "run"))) == good

@@ -17,6 +17,7 @@ from protofed.experiment import reopen
 from protofed.reports.collect import collect
 from protofed.reports.inside import project
 from protofed.runs.directory import RunDir
+from protofed.runs.seals import write_whole
 
 
 def test_curves_are_those_of_the_metrics(runs: list[Path], report: dict[str, Any]) -> None:
@@ -117,7 +118,7 @@ def test_runs_of_one_method_are_told_apart_by_their_folders(runs: list[Path], tm
 def test_a_run_without_its_data_is_reported_without_embeddings(runs: list[Path], tmp_path: Path) -> None:
     shutil.copytree(runs[1], tmp_path / "moved")
     config = json.loads((tmp_path / "moved" / "config.json").read_text())
-    (tmp_path / "moved" / "config.json").write_text(json.dumps({**config, "data": "npz:/gone.npz"}))
+    write_whole(tmp_path / "moved", "config.json", {**config, "data": "npz:/gone.npz"})
     run = collect([tmp_path / "moved"])["runs"][0]
     assert "space" not in run
     about_data, left_out = run["notes"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from run_surgery import forget_checksums
 
 import protofed
 from protofed import experiment
@@ -41,7 +42,7 @@ def test_a_run_tells_what_it_is_about(tmp_path: Path) -> None:
     assert about.groups == ("mlp:dim=8", "mlp:hidden=9,dim=8")
     assert (about.clients, about.one_class) == (3, 0)
     assert about.version == protofed.__version__
-    assert json.loads((tmp_path / "a" / "about.json").read_text())["format"] == 1
+    assert json.loads((tmp_path / "a" / "about.json").read_text())["format"] == 2
 
 
 def test_a_resumed_run_keeps_its_own(tmp_path: Path) -> None:
@@ -56,7 +57,9 @@ def test_a_resumed_run_keeps_its_own(tmp_path: Path) -> None:
 
 def test_an_older_run_gets_it_when_resumed_and_a_new_one_its_own(tmp_path: Path) -> None:
     run = start(tmp_path / "a", "fedproto")
+    forget_checksums(run.path)
     (run.path / "about.json").unlink()
+    run = RunDir.open(run.path)
     run.extend(run.longer(2))
     experiment.carry_out(experiment.reopen(run), run)
     assert Outcome.read(run.path).class_names == tuple("0123456789")
@@ -71,9 +74,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert read_about(tmp_path, {}) == about
 
 
-@pytest.mark.parametrize("text", ["[1]", "{}", '{"modes": 3}'])
+@pytest.mark.parametrize("text", ["[1]", '{"format": 1}', '{"format": 1, "modes": 3}'])
 def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / "about.json").write_text(text)
+    (tmp_path / "about.json").write_text(text)  # of an earlier version
     with pytest.raises(RunError, match=r"about\.json is damaged; remove it"):
         read_about(tmp_path, {})
 

@@ -16,6 +16,7 @@ from protofed.runs.directory import RunDir
 from protofed.runs.files import write_json
 from protofed.runs.outcome import Outcome
 from protofed.runs.records import headline, number_in, scores_of
+from protofed.runs.seals import write_whole
 
 NAN = math.nan
 PLANNED = 30  # rounds: "smoothed" is over the last 3
@@ -185,7 +186,7 @@ def test_an_older_run_asks_its_method(tmp_path: Path) -> None:
     path = write(tmp_path / "a", [record(1, acc=acc)])
     assert Outcome.read(path).main == "gp_local"
     config = json.loads((path / "config.json").read_text())
-    (path / "config.json").write_text(json.dumps({**config, "method": "not_installed"}))
+    write_whole(path, "config.json", {**config, "method": "not_installed"})
     run = Outcome.read(path)
     assert run.modes == list(acc)
     assert run.class_names == ()

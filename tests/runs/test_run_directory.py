@@ -6,12 +6,14 @@ import errno
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_surgery import forget_checksums
 
 from protofed.core.answer import ClientState
 from protofed.core.errors import RunError
@@ -20,6 +22,9 @@ from protofed.engines.store import Store
 from protofed.runs.directory import RunDir
 
 CONFIG = {"method": "local", "seed": 3, "rounds": {"rounds": 3}}
+
+
+ENGINE: Any = SimpleNamespace(store=Store(), memory=dict)
 
 
 def run_with(path: Path, rounds: int) -> RunDir:
@@ -50,6 +55,7 @@ def test_force_starts_over(tmp_path: Path) -> None:
     run = run_with(tmp_path, 2)
     run.checkpoints.save(2, Nothing(), Store())
     run.finish({"rounds": 2})
+    run.lock.release()
     new = RunDir.create(tmp_path, {"method": "fedavg"}, force=True)
     assert new.config == {"method": "fedavg"}
     assert new.lines("metrics.jsonl") == new.lines("clients.jsonl") == []
@@ -82,7 +88,11 @@ def test_a_file_in_the_way_of_the_checkpoints_is_named(tmp_path: Path) -> None:
 
 
 def test_rewinding_drops_later_lines(tmp_path: Path) -> None:
-    run = run_with(tmp_path, 5)
+    run = run_with(tmp_path, 3)
+    run.save(3, Nothing(), ENGINE)
+    for round in (4, 5):
+        run.append("metrics.jsonl", {"round": round})
+        run.append("clients.jsonl", {"round": round})
     run.rewind(3)
     for name in ("metrics.jsonl", "clients.jsonl"):
         assert [line["round"] for line in run.lines(name)] == [1, 2, 3]
@@ -102,7 +112,9 @@ def test_rewinding_to_the_start_and_without_files(tmp_path: Path) -> None:
 @given(st.data())
 def test_a_line_cut_off_anywhere_is_left_out(tmp_path_factory: Any, data: st.DataObject) -> None:
     """Cut inside the last line: the others are read; after rewinding, new lines stand on their own."""
-    run = run_with(tmp_path_factory.mktemp("run"), 3)
+    run = run_with(tmp_path_factory.mktemp("run"), 2)
+    run.save(2, Nothing(), ENGINE)
+    run.append("metrics.jsonl", {"round": 3})
     path = run.path / "metrics.jsonl"
     text = path.read_bytes()
     last = len(text.splitlines()[-1]) + 1
@@ -122,6 +134,7 @@ def test_numbers_that_are_not_finite_become_null(tmp_path: Path) -> None:
         raise AssertionError(constant)
 
     got = json.loads((tmp_path / "metrics.jsonl").read_text(), parse_constant=refuse)
+    assert len(got.pop("check")) == 32
     assert got == {"round": 1, "train_loss": None, "acc": {"x": [None, 1.0]}}
 
 
@@ -143,7 +156,9 @@ def test_the_summary_is_read_back(tmp_path: Path) -> None:
 
 
 def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
+    """Of an earlier version, without checksums."""
     run_with(tmp_path, 1)
+    forget_checksums(tmp_path)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(RunError, match=r"config\.json cannot be read"):
         RunDir.open(tmp_path)
@@ -153,29 +168,28 @@ def test_after_force_the_sweep_removes_the_old_runs_states(tmp_path: Path) -> No
     run, store = run_with(tmp_path, 1), Store()
     store.put(5, ClientState({"w": torch.zeros(1)}))
     run.checkpoints.save(9, Nothing(), store)
+    run.lock.release()
     new = RunDir.create(tmp_path, CONFIG, force=True)
     new.checkpoints.save(1, Nothing(), Store())
     left = {p.name for p in (tmp_path / "checkpoint").iterdir()}
-    assert left == {"manifest.json", "state-1.safetensors"}
+    assert left == {"manifest.json", "state-1.safetensors", "copies"}
 
 
 @pytest.mark.parametrize("text", ["{}", "[1]", '"x"', '{"method": "local", "rounds": 5}'])
 def test_a_configuration_that_is_none(tmp_path: Path, text: str) -> None:
-    RunDir.create(tmp_path, CONFIG)
-    (tmp_path / "config.json").write_text(text)
+    (tmp_path / "config.json").write_text(text)  # of an earlier version
     with pytest.raises(RunError, match="is damaged: it is not the configuration of a run"):
         RunDir.open(tmp_path)
 
 
 def test_a_summary_that_is_none(tmp_path: Path) -> None:
-    run = RunDir.create(tmp_path, CONFIG)
-    (tmp_path / "summary.json").write_text("[1]")
+    (tmp_path / "summary.json").write_text("[1]")  # of an earlier version
     with pytest.raises(RunError, match=r"summary\.json is damaged"):
-        assert run.summary
+        assert RunDir(tmp_path).summary
 
 
-def test_lines_with_foreign_bytes_are_left_out(tmp_path: Path) -> None:
-    run = RunDir.create(tmp_path, CONFIG)
+def test_an_earlier_version_left_foreign_bytes_out(tmp_path: Path) -> None:
+    run = RunDir(tmp_path)
     run.append("metrics.jsonl", {"round": 1})
     with open(tmp_path / "metrics.jsonl", "ab") as file:
         file.write(b"\xff\xfe\n")
