@@ -225,7 +225,8 @@ def reopen(
     own, one of more rounds. `changed`: what to do about files of the user's that have changed since;
     `changed_content` is told of data, split or protofed itself that have: without it, that is an error."""
     settings = settings_with_kept(config or directory.config, directory.path, changed, warn)
-    if not has_about(directory.path):  # of an earlier version, which divided training and test rows together
+    earlier = directory.mark is None and not has_about(directory.path)
+    if earlier:  # such versions divided training and test rows together
         settings = {**settings, "partition": pooled_as_before(str(settings["partition"]))}
     if settings["system"].get("engine") != "flower":  # earlier versions took what had no effect
         settings = {**settings, "transport": {}}
@@ -265,10 +266,10 @@ def carry_out(
                 directory.rewind(experiment.federation.round)
                 if not has_about(directory.path):  # a resumed run keeps its own
                     directory.restate("partition", experiment.config.partition)
-                    write_about(directory.path, _about(experiment))
                     keep_files(directory.path, named_here(experiment.config))
                     samples = (experiment.federation.data, experiment.dataset, experiment.split)
                     keep_data(directory.path, experiment.task, *samples)
+                    write_about(directory.path, _about(experiment))  # last: it says that all is there
             records = experiment.play(directory, progress)
         finally:
             experiment.federation.engine.close()

@@ -47,7 +47,7 @@ def edit(path: Path, old: str, new: str) -> None:
 
 def test_a_whole_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "a", "a"]) == 0
-    assert capsys.readouterr().out == "a: whole (8 of 8 files are whole)\n"
+    assert capsys.readouterr().out == "a: whole (10 of 10 files are whole)\n"
     assert main(["verify", "a", "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)
     assert told["state"] == "whole"

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from fake_runs import planned, write_run
+from run_surgery import forget_checksums
 
 from protofed.runs.outcome import Outcome
 from protofed.studies.cells import Cell
@@ -25,6 +26,7 @@ def run(path: Path, row: str, seed: int = 0, findings: tuple[dict[str, object], 
     done = write_run(
         path, planned(row, seed, rounds=2), {"gp_local": [[30.0, 40.0]] * 2, "clf": [[50.0, 60.0]] * 2}
     )
+    forget_checksums(path)
     file = path / "metrics.jsonl"
     lines = [
         json.loads(line) | {"baseline": BESIDE, "findings": findings}

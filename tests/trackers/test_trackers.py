@@ -243,6 +243,7 @@ def test_a_run_that_was_started_anew_is_a_new_mlflow_run(run: RunDir, store: Pat
     """Also if the new one was not tracked itself; and unfinished, it is not called finished."""
     export(open_tracker(f"mlflow:{store}"), run)
     first = mlflow_run(run, store).id
+    run.lock.release()
     anew = RunDir.create(run.path, {**run.config, "seed": 5}, force=True)
     anew.append("metrics.jsonl", {"round": 1, "train_loss": 7.0})
     export(open_tracker(f"mlflow:{store}"), anew)

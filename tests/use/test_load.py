@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from run_surgery import unfinish
 
 import protofed
 from protofed.core.algorithm import methods
 from protofed.core.errors import ConfigError, DataError, RunError
 from protofed.data import divide, load
 from protofed.data.loader import Loader
+from protofed.runs.seals import COPIES
 
 DATA = "digits"
 PARTITION = "nway:n=2,stdev=0,k=8"
@@ -152,14 +154,14 @@ def test_refusals(fedproto: Path, tmp_path: Path) -> None:
             call()
         assert "\n" not in str(caught.value)
     shutil.copytree(fedproto / "run", tmp_path / "half")
-    (tmp_path / "half" / "summary.json").unlink()
+    unfinish(tmp_path / "half")
     with pytest.raises(RunError, match=r"is not finished .2 of 2 rounds."):
         protofed.load(tmp_path / "half")
     assert len(protofed.load(tmp_path / "half", unfinished=True).predict(x, 0)) == 2
-    counts = tmp_path / "half" / "class_counts.dat"
-    data = counts.read_bytes()
-    counts.write_bytes(data[:99] + bytes([data[99] ^ 1]) + data[100:])
-    with pytest.raises(RunError, match=r"class_counts.dat is damaged"):
+    for folder in (tmp_path / "half", tmp_path / "half" / COPIES):
+        data = (folder / "class_counts.dat").read_bytes()
+        (folder / "class_counts.dat").write_bytes(data[:99] + bytes([data[99] ^ 1]) + data[100:])
+    with pytest.raises(RunError, match=r"class_counts.dat is not what the run wrote"):
         protofed.load(tmp_path / "half", unfinished=True)
 
 
