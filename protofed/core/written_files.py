@@ -10,7 +10,7 @@ from typing import Any
 
 from .user_files import is_form, split_form
 
-MODULE = re.compile(r"(?<=module:)[^:|,]+\.py(?=:)")  # within the written form of models
+MODULE = re.compile(r"(?<=module:)[^:|,]+\.py(?=:)")  # within the written forms of models and data
 
 
 def files_in(settings: Mapping[str, Any]) -> list[str]:
@@ -35,8 +35,9 @@ def change_files(settings: Mapping[str, Any], change: Callable[[str], str]) -> d
             made[key] = change(file) + text[len(file) :]
     if isinstance(made.get("imports"), list | tuple):
         made["imports"] = [change(str(file)) for file in made["imports"]]
-    if isinstance(made.get("models"), str):
-        made["models"] = MODULE.sub(lambda found: change(found[0]), made["models"])
+    for key in ("models", "data"):  # networks, and encoders of text
+        if isinstance(made.get(key), str):
+            made[key] = MODULE.sub(lambda found: change(found[0]), made[key])
     return made
 
 

@@ -11,6 +11,7 @@ split = divide("dirichlet:beta=0.5", dataset, clients=20, seed=0)
 - `public`: samples that server and clients share; `own`, `user_source`: what the user brings
 - `table`: columns of text as inputs; `inputs`: how raw samples become inputs, written down; `new_rows`:
   samples that come after training, treated alike
+- `texts`, `sentence_encoder`: columns of text as inputs
 - `features`: what is odd about inputs
 - `augment`, `cache`, `images`, `ts_files`, `labels`, `grouped`, `pfllib_files`: what sources and
   partitioners share

@@ -44,6 +44,11 @@ class InputRule:
     columns: tuple[Column, ...] = ()  # of a table
     reading: Mapping[str, Any] = field(default_factory=dict)  # options with which files were read
 
+    @property
+    def column(self) -> str:
+        """The column of text or tokens that is the input; empty without."""
+        return str(self.reading.get("column", ""))
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
         return asdict(self)
@@ -70,6 +75,8 @@ def ready(raw: Any, rule: InputRule) -> np.ndarray:
         from .table import encode_named
 
         return encode_named(raw, rule)
+    if rule.column and isinstance(raw, list | tuple) and all(isinstance(one, str) for one in raw):
+        return _texts(raw, rule)
     x = np.asarray(raw)
     _check_form(x, rule)
     if rule.columns:
@@ -84,6 +91,16 @@ def ready(raw: Any, rule: InputRule) -> np.ndarray:
         mean, std = (np.array(part, np.float32).reshape(axes) for part in (rule.mean, rule.std))
         made = (made - mean) / std
     return _finite(made)
+
+
+def _texts(texts: Sequence[str], rule: InputRule) -> np.ndarray:
+    """Texts, or tokens as text, as they were in the column of a table."""
+    from .texts import encode_texts, parse_tokens
+
+    where = f"column {rule.column!r}"
+    if rule.dtype == WHOLE:
+        return parse_tokens(texts, rule.shape[0], where)
+    return encode_texts(texts, str(rule.reading["encoder"]), where)
 
 
 def _check_form(x: np.ndarray, rule: InputRule) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import DataError
-from .inputs import Column, InputRule, filled, standardised
+from .inputs import Column, InputRule, filled, ready, standardised
 
 GAPS = {"", "na", "n/a", "nan", "null", "none", "?"}  # cells that hold no value, in any case
 MOST_VALUES = 100  # of one category; more is rather an identifier
@@ -70,8 +70,13 @@ def encode(table: Mapping[str, Sequence[str]], columns: Sequence[Column], where:
 
 def encode_named(table: Any, rule: InputRule) -> np.ndarray:
     """Inputs of columns by name (a dict or a DataFrame), numbers or text."""
+    if rule.column and rule.column in table:
+        return ready(["" if cell is None else str(cell) for cell in table[rule.column]], rule)
     if not rule.columns:
-        raise DataError("the model was not trained on a table of named columns; give an array")
+        raise DataError(
+            "the model was not trained on a table of these columns; give "
+            + (f"a column {rule.column!r}" if rule.column else "an array")
+        )
     have = [str(name) for name in (table.columns if hasattr(table, "columns") else table)]
     if lost := [column.name for column in rule.columns if column.name not in have]:
         raise DataError(

@@ -1,8 +1,9 @@
 """A table as text: csv:PATH. The first line names the columns.
 
 One column is the label (numbers from 0 on, or names), all others are features: numbers, or categories where
-`onehot` names them; `drop` leaves columns out. Test rows are those of a second file (`test_file`), or those
-marked in a column (`test`: 1, true, yes or test); without either a fixed stratified quarter becomes test.
+`onehot` names them; `drop` leaves columns out. With `text` or `tokens` that column alone is the input. Test
+rows are those of a second file (`test_file`), or those marked in a column (`test`: 1, true, yes or test);
+without either a fixed stratified quarter becomes test.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ...core.options import option
 from ..base import Dataset, Source, sources
 from ..inputs import Column, InputRule
 from ..table import Wanted, encode, fit_columns, is_gap
+from ..texts import encode_texts, parse_tokens
 from .parquet import ids_of
 from .stratify import stratified_test
 
@@ -60,6 +62,10 @@ class Csv(Source):
     )
     standardise: bool = option(False, "scale features by mean and standard deviation of all training rows")
     scale: bool = option(False, "another name of standardise")
+    text: str = option("", "a column of text, which becomes the inputs, by the encoder")
+    encoder: str = option("minilm", "frozen encoder of text: minilm, or module:FILE.py:FUNCTION")
+    tokens: str = option("", "a column of tokens, whole numbers with spaces between; they stay whole")
+    length: int | None = option(None, "cut or fill up tokens to this length; default: the longest", low=1)
 
     def load(self) -> Dataset:
         table = self.read()
@@ -87,12 +93,35 @@ class Csv(Source):
 
     def dataset(self, table: Table, known: Mapping[str, Sequence[str]] | None = None) -> Dataset:
         """The table as inputs. `known`: further values of categories, which other tables have."""
+        if self.text or self.tokens:
+            return self._texts(table)
         rules = fit_columns(table.features, ~table.test, self.wanted, self.path, known)
         x = encode(table.features, rules, self.path)
         rule = InputRule(x.shape[1:], columns=rules, reading={"kind": self.name, "label": self.label})
         name = Path(self.path).stem
         parts = (name, x, table.y, table.test, table.classes)
         return Dataset(*parts, owner=table.owner, rules=(rule,), notes=tuple(self._notes(table, rules)))
+
+    def _texts(self, table: Table) -> Dataset:
+        """One column of text or tokens as inputs; the others are not used, which is said."""
+        if self.text and self.tokens:
+            raise DataError(f"{self.path}: text and tokens are two kinds of inputs; give one of them")
+        column, where = self.text or self.tokens, f"{self.path}: column {self.text or self.tokens!r}"
+        if column not in table.features:
+            raise DataError(f"{self.path}: no column {column!r}; it has {', '.join(table.features)}")
+        reading = {"kind": self.name, "label": self.label, "column": column}
+        if self.text:
+            x = encode_texts(table.features[column], self.encoder, where)
+            reading |= {"encoder": self.encoder}
+            notes = [f"{where} is encoded by {self.encoder}, which stays as it is: {x.shape[1]} inputs"]
+        else:
+            x = parse_tokens(table.features[column], self.length, where)
+            notes = [f"{where} holds tokens up to {x.max()}, at most {x.shape[1]} in a row"]
+        if others := [name for name in table.features if name != column]:
+            notes.append(f"{self.path}: columns that are not used: {', '.join(others)}")
+        rule = InputRule(x.shape[1:], str(x.dtype), reading=reading)
+        parts = (Path(self.path).stem, x, table.y, table.test, table.classes)
+        return Dataset(*parts, owner=table.owner, rules=(rule,), notes=tuple(notes))
 
     @property
     def wanted(self) -> Wanted:
