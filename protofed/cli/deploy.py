@@ -39,7 +39,9 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 def _add_deploy(commands: Any) -> None:
     deploy = commands.add_parser("deploy", help="prepare a federation on real machines", allow_abbrev=False)
-    verbs = deploy.add_subparsers(dest="verb", metavar="init|add|renew|sign|rehearse|measure", required=True)
+    verbs = deploy.add_subparsers(
+        dest="verb", metavar="init|join|accept|add|renew|sign|rehearse|measure", required=True
+    )
     init = verbs.add_parser("init", help="write everything for a federation", allow_abbrev=False)
     init.add_argument("folder", type=Path, metavar="DIR", help="a new directory")
     init.add_argument("--clients", required=True, metavar="A,B,C", help="names of the clients")
@@ -50,6 +52,16 @@ def _add_deploy(commands: Any) -> None:
     add = verbs.add_parser("add", help="put a further client into a federation", allow_abbrev=False)
     add.add_argument("folder", type=Path, metavar="DIR", help="the directory of `deploy init`")
     add.add_argument("name", metavar="NAME", help="name of the client")
+    for verb in (init, add):
+        verb.add_argument(
+            "--own-keys", action="store_true", help="clients make their keys themselves, with `deploy join`"
+        )
+    join = verbs.add_parser("join", help="at a client: make its key pair", allow_abbrev=False)
+    join.add_argument("folder", type=Path, metavar="DIR", help="the directory with client.toml")
+    accept = verbs.add_parser("accept", help="enter the public key of a client", allow_abbrev=False)
+    accept.add_argument("folder", type=Path, metavar="DIR", help="the directory of `deploy init`, or server/")
+    accept.add_argument("name", metavar="NAME", help="name of the client")
+    accept.add_argument("key", type=Path, metavar="KEY.pub", help="the file that it sent")
     renew = verbs.add_parser("renew", help="give the server a new certificate", allow_abbrev=False)
     renew.add_argument(
         "folder", type=Path, metavar="DIR", help="the directory of `deploy init`, or its server/"
@@ -79,6 +91,8 @@ def deploy_command(args: argparse.Namespace) -> int:
         return _rehearse(args)
     if args.verb == "measure":
         return _measure(args)
+    if args.verb in ("join", "accept"):
+        return _exchange_key(args)
     if args.verb in ("add", "renew", "sign"):
         return _change(args)
     from ..deploy.init import init
@@ -86,7 +100,7 @@ def deploy_command(args: argparse.Namespace) -> int:
     names = [name.strip() for name in args.clients.split(",") if name.strip()]
     if not 0 < args.port < 65536:
         raise ConfigError(f"--port: expected 1 to 65535, got {args.port}")
-    init(args.folder, names, args.host, args.port, args.recipe, args.insecure)
+    init(args.folder, names, args.host, args.port, args.recipe, args.insecure, args.own_keys)
     _say(f"wrote {args.folder}; read {args.folder / 'README.md'}")
     return 0
 
@@ -103,9 +117,24 @@ def _change(args: argparse.Namespace) -> int:
         sign(args.folder)
         _say("signed the app; copy server/app/ to the server and each client's trusted.yaml to its host")
         return 0
-    add(args.folder, args.name)
+    add(args.folder, args.name, args.own_keys)
     _say(f"wrote {args.folder / 'clients' / args.name}: copy it to its host")
     _say(f"copy server.toml and keys/{args.name}.pub to the server; the next run begins with this client too")
+    return 0
+
+
+def _exchange_key(args: argparse.Namespace) -> int:
+    """The two ends of one way: a client makes its key, the server's side enters the public half."""
+    from ..deploy.keys import accept, join
+
+    if args.verb == "join":
+        _say(f"made the key {join(args.folder)}")
+        _say(f"send {args.folder / 'key.pub'} to the federation, and tell them this fingerprint another way")
+        return 0
+    _say(
+        f"entered {accept(args.folder, args.name, args.key)} as {args.name}: the same as the client told you?"
+    )
+    _say(f"copy keys/{args.name}.pub to the server")
     return 0
 
 

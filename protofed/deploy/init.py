@@ -25,13 +25,22 @@ from .private import private_folder
 from .settings import check_name, read_server
 from .signing import write_app, write_signing_key, write_trusted
 from .templates import CLIENT, RECIPE, SERVER, UNIT_CLIENT, UNIT_SERVER, filled
-from .templates_readme import INSECURE, README, SECURE
+from .templates_readme import INSECURE, MADE_HERE, OWN_KEYS, README, SECURE
 
 APP_KEY = "app.key"
 
 
-def init(folder: Path, clients: list[str], host: str, port: int, recipe: Path | None, insecure: bool) -> None:
-    """Write the directory. An existing federation is not touched."""
+def init(
+    folder: Path,
+    clients: list[str],
+    host: str,
+    port: int,
+    recipe: Path | None,
+    insecure: bool,
+    own_keys: bool = False,
+) -> None:
+    """Write the directory. An existing federation is not touched. With `own_keys` clients make their keys
+    themselves: see keys.py."""
     if (folder / "server").exists():
         raise ConfigError(f"{folder} already holds a federation; choose another directory")
     if not clients:
@@ -46,12 +55,12 @@ def init(folder: Path, clients: list[str], host: str, port: int, recipe: Path | 
     _write_server(server, clients, host, port, recipe, insecure)
     own = _copy_files(recipe, server)
     for name in clients:
-        _write_client(folder / "clients" / name, name, server, f"{host}:{port}", insecure, own)
+        _write_client(folder / "clients" / name, name, server, f"{host}:{port}", insecure, own, own_keys)
     _write_units(folder / "systemd")
-    (folder / "README.md").write_text(_readme(folder, clients, host, port, insecure))
+    (folder / "README.md").write_text(_readme(folder, clients, host, port, insecure, own_keys))
 
 
-def add(folder: Path, name: str) -> None:
+def add(folder: Path, name: str, own_keys: bool = False) -> None:
     """A further client: its directory, its public key at the server, its name in server.toml."""
     check_name(name, "deploy add")
     settings = read_server(folder / "server")
@@ -62,7 +71,9 @@ def add(folder: Path, name: str) -> None:
     document["clients"].append(name)
     address = f"{settings.host}:{settings.port}"
     own = load_common(read_recipe(settings.home / settings.recipe))
-    _write_client(folder / "clients" / name, name, folder / "server", address, settings.insecure, own)
+    _write_client(
+        folder / "clients" / name, name, folder / "server", address, settings.insecure, own, own_keys
+    )
     write_atomic(path, tomlkit.dumps(document).encode())
 
 
@@ -94,13 +105,15 @@ def _offline(server: Path) -> Path:
     return server.parent / "offline"
 
 
-def _readme(folder: Path, clients: list[str], host: str, port: int, insecure: bool) -> str:
+def _readme(folder: Path, clients: list[str], host: str, port: int, insecure: bool, own_keys: bool) -> str:
     values = {"host": host, "port": port, "first": clients[0], "names": ", ".join(clients)}
     values |= {"version": __version__, "flag": " --insecure" if insecure else ""}
     if insecure:
-        return README.format(**values, security=INSECURE.format(**values))
+        return README.format(**values, keys="", security=INSECURE.format(**values))
     folder = folder / "server" / "certificates"
     days = [read_certificate(folder / f"{n}.crt").not_valid_after_utc.date() for n in ("server", "ca")]
+    how = "Clients make their own." if own_keys else MADE_HERE
+    values["keys"] = OWN_KEYS.format(**values, how=how)
     return README.format(**values, security=SECURE.format(**values, server_ends=days[0], ca_ends=days[1]))
 
 
@@ -143,7 +156,13 @@ def _write_files(own: Sequence[UserFile], folder: Path) -> None:
 
 
 def _write_client(
-    folder: Path, name: str, server: Path, address: str, insecure: bool, own: Sequence[UserFile]
+    folder: Path,
+    name: str,
+    server: Path,
+    address: str,
+    insecure: bool,
+    own: Sequence[UserFile],
+    own_keys: bool,
 ) -> None:
     private_folder(folder)
     values: dict[str, Any] = {"name": name, "server": address, "insecure": insecure}
@@ -155,8 +174,10 @@ def _write_client(
         return
     shutil.copy(server / "certificates" / "ca.crt", folder / "ca.crt")
     write_trusted(folder / "trusted.yaml", _offline(server) / APP_KEY)
-    write_key_pair(folder / "key")
     (server / "keys").mkdir(exist_ok=True)
+    if own_keys:
+        return
+    write_key_pair(folder / "key")
     shutil.copy(folder / "key.pub", server / "keys" / f"{name}.pub")
 
 

@@ -18,7 +18,8 @@ from typing import Any
 import httpx
 import tomlkit
 
-from ..core.errors import ConfigError, EngineError
+from ..core.errors import EngineError
+from .keys import public_key
 from .private import write_private
 from .settings import ServerSettings
 from .signing import APP_ID
@@ -82,7 +83,7 @@ class Operator:
         from flwr.proto.control_pb2 import RegisterNodeRequest
 
         try:
-            self._call("RegisterNode", RegisterNodeRequest(public_key=_public_key(key), name=name))
+            self._call("RegisterNode", RegisterNodeRequest(public_key=public_key(key), name=name))
         except httpx.HTTPStatusError as error:
             if error.response.status_code != ALREADY:
                 raise EngineError(
@@ -130,13 +131,3 @@ def _trust(authority: Path) -> Any:
     import ssl
 
     return ssl.create_default_context(cafile=authority)
-
-
-def _public_key(path: Path) -> bytes:
-    from cryptography.hazmat.primitives import serialization
-
-    try:
-        key = serialization.load_ssh_public_key(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} is no public key: {error}") from error
-    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)

@@ -25,11 +25,19 @@ log = logging.getLogger("protofed")
 class Roster:
     """Nodes and members by client id."""
 
-    def __init__(self, grid: Any, clients: list[str], named_by_key: bool, watch: Callable[..., None]):
+    def __init__(
+        self,
+        grid: Any,
+        clients: list[str],
+        named_by_key: bool,
+        watch: Callable[..., None],
+        keys: Mapping[str, bytes] | None = None,
+    ):
         self.grid = grid
         self.clients = clients  # by number; once a run has begun, its own
         self.allowed = set(clients)
         self.named_by_key = named_by_key
+        self.keys = dict(keys or {})  # public ones (PEM), by the names of clients
         self.watch = watch
         self.agreement: Agreement | None = None
         self.members: dict[int, Member] = {}
@@ -120,6 +128,9 @@ class Roster:
         if name not in self.clients:
             raise MessageError(f"client {name!r} came to server.toml after this run had begun: the next one")
         if self.named_by_key:
-            registered = {info.node_id: info.name for info in self.grid.get_nodes()}.get(node)
+            known = {info.node_id: info for info in self.grid.get_nodes()}.get(node)
+            registered = None if known is None else known.name
             if registered != name:
                 raise MessageError(f"it calls itself {name!r}, but its key is registered as {registered!r}")
+            if name in self.keys and (known is None or known.public_key != self.keys[name]):
+                raise MessageError(f"it has another key than the one with which {name} is in this run")

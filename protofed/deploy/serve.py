@@ -15,6 +15,7 @@ from ..runs.files import read_json, write_atomic, write_json
 from ..runs.modes import title
 from ..runs.records import RoundRecord, scores_of
 from .certificates import days_left
+from .keys import client_key
 from .login import Operator, write_login
 from .private import only_for_owner, private_folder
 from .processes import Program, flower_values, free_port, listens, wait_for_port
@@ -134,7 +135,9 @@ def _supernode(settings: ClientSettings) -> list[str]:
         return [*command, "--insecure"]
     command += ["--root-certificates", str(_file(settings.home / "ca.crt"))]
     command += ["--trusted-entities", str(check_trusted(settings.home / "trusted.yaml"))]
-    return [*command, "--auth-supernode-private-key", str(_file(settings.home / "key"))]
+    if not (settings.home / "key").exists():
+        raise ConfigError(f"{settings.home} has no key yet; make it: protofed deploy join {settings.home}")
+    return [*command, "--auth-supernode-private-key", str(settings.home / "key")]
 
 
 def _file(path: Path) -> Path:
@@ -155,7 +158,7 @@ def _check_certificate(settings: ServerSettings, say: Say) -> None:
 def _forget_withdrawn_keys(settings: ServerSettings, home: Path) -> None:
     """Flower keeps the keys that were registered once. If a client left server.toml, or has a new key, its
     database is begun afresh: no run needs it once its server has stopped."""
-    listed = {name: _file(settings.home / "keys" / f"{name}.pub").read_bytes() for name in settings.clients}
+    listed = {name: client_key(settings, name).read_bytes() for name in settings.clients}
     markers = list(home.glob("registered-*"))
     if any(listed.get(m.name.removeprefix("registered-")) != m.read_bytes() for m in markers):
         for path in [*markers, *home.glob("state.db*")]:
@@ -165,7 +168,7 @@ def _forget_withdrawn_keys(settings: ServerSettings, home: Path) -> None:
 def _register(settings: ServerSettings, home: Path, operator: Operator) -> None:
     """Keys of an earlier start are in Flower's database already."""
     for name in settings.clients:
-        key = _file(settings.home / "keys" / f"{name}.pub")
+        key = client_key(settings, name)
         marker = home / f"registered-{name}"
         if marker.exists() and marker.read_bytes() == key.read_bytes() and (home / "state.db").exists():
             continue

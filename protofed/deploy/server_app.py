@@ -28,6 +28,7 @@ from ..runs.directory import RunDir
 from ..runs.files import read_json, write_atomic, write_json
 from .agreement import Agreement, Member, agree, make_task
 from .class_names import near_names
+from .keys import keys_of_run
 from .measure import DEPLOYED_ROUNDS, SEPARATOR, echo_round
 from .own_files import common_files
 from .roster import Roster
@@ -71,7 +72,8 @@ def _end_with(owner: int) -> None:
 
 def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) -> None:
     """Wait for the clients, agree, and play all rounds that are left."""
-    roster = Roster(grid, settings.clients, not settings.insecure, status.roster)
+    keys = keys_of_run(settings, out, settings.clients)
+    roster = Roster(grid, settings.clients, not settings.insecure, status.roster, keys)
     directory, agreement = _agreement(settings, out, roster)
     config = agreement.config_at(settings.home)
     torch.set_num_threads(config.system.threads)

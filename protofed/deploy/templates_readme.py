@@ -20,7 +20,7 @@ Python 3.11 or newer, and the same version of protofed everywhere (here: {versio
 
     python3 -m venv venv
     . venv/bin/activate
-    pip install 'protofed[flower]'
+    pip install 'protofed[deploy]'
     protofed --version
 
 ## Set up
@@ -37,7 +37,7 @@ Python 3.11 or newer, and the same version of protofed everywhere (here: {versio
        rsync -a server/ {host}:server/
        rsync -a clients/{first}/ HOST:{first}/
 
-## Run
+{keys}## Run
 
 At the server ({host}), in the directory that holds `server/`:
 
@@ -106,6 +106,29 @@ be rid of that too, start a new run.
 | the server app died | `superlink.log` in the run directory |
 """
 
+MADE_HERE = (
+    "All of them were made here, which is for rehearsals: whoever made this directory has seen every private "
+    "key. For a real federation use `deploy init --own-keys`, or remove `key` and `key.pub` of each client "
+    "and its file in `server/keys/`, and let it join."
+)
+
+OWN_KEYS = """\
+## Keys of the clients
+
+{how} A client makes its pair on its own machine, in the directory
+that holds its own (here `{first}/`); the private half never leaves it:
+
+    protofed deploy join {first}
+
+It sends `key.pub`, and tells the fingerprint another way, for example by telephone. Enter it here, compare
+the fingerprint, and copy `server/keys/` to the server:
+
+    protofed deploy accept . {first} key.pub
+
+A name that has a key gets no other one, and a key no second name.
+
+"""
+
 SECURE = """\
 ## Firewall
 
@@ -130,11 +153,9 @@ addresses are known, open the port to them alone:
 - The CA (`ca.crt`) is valid until {ca_ends}. Then, or if others have seen `ca.key`, make a new federation.
 - `offline/ca.key` signs certificates: `deploy renew` needs it. `offline/app.key` signs the app that clients
   run: `deploy add` and `deploy sign` need it. Keep both off the server and off the network.
-- If others have seen a client's `key`, make a new pair. Copy `key` to the client, and `key.pub` to the server
-  as `server/keys/NAME.pub`; from its next start on the server refuses the old key:
-
-      rm clients/NAME/key clients/NAME/key.pub
-      ssh-keygen -t ecdsa -b 384 -N '' -C '' -f clients/NAME/key
+- If others have seen a client's `key`, remove `key` and `key.pub` at the client and `server/keys/NAME.pub`
+  here, and let it join again, as above. From its next start on the server refuses the old key. A run that has
+  begun knows its clients by the keys of its beginning and refuses the new one: start a new run.
 
 """
 

@@ -13,10 +13,11 @@ from protofed.flower.codec import decode, encode
 class FakeGrid:
     """`nodes[id]` answers a packet with a packet, an exception (Flower's error) or None (silence)."""
 
-    def __init__(self, nodes, names=None):
+    def __init__(self, nodes, names=None, keys=None):
         TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1
         self.nodes = dict(nodes)
         self.names = names or {}
+        self.keys = keys or {}
         self.waiting = {}
         self.sent = []
 
@@ -24,7 +25,10 @@ class FakeGrid:
         return list(self.nodes)
 
     def get_nodes(self):
-        return [SimpleNamespace(node_id=node, name=self.names.get(node, "")) for node in self.nodes]
+        return [
+            SimpleNamespace(node_id=n, name=self.names.get(n, ""), public_key=self.keys.get(n, b""))
+            for n in self.nodes
+        ]
 
     def push_messages(self, messages):
         ids = []

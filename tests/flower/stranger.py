@@ -12,7 +12,8 @@ from flwr.proto.fab_pb2 import Fab
 from flwr.supercore.control import ControlHttpClient
 
 from protofed.deploy.init import init
-from protofed.deploy.login import Operator, _public_key, write_login
+from protofed.deploy.keys import public_key as read_key
+from protofed.deploy.login import Operator, write_login
 from protofed.deploy.private import private_folder
 from protofed.deploy.processes import Program, free_port, wait_for_port
 from protofed.deploy.serve import _supernode
@@ -70,7 +71,7 @@ class Stranger:
         return self.status(lambda: self.client.ListRuns(ListRunsRequest()))
 
     def register(self, public_key, name):
-        request = RegisterNodeRequest(public_key=_public_key(public_key), name=name)
+        request = RegisterNodeRequest(public_key=read_key(public_key), name=name)
         return self.status(lambda: self.client.RegisterNode(request))
 
     def submit(self):

@@ -17,6 +17,7 @@ from protofed.core.errors import RunError
 from protofed.deploy import serve as serving
 from protofed.deploy.client_app import answer
 from protofed.deploy.init import init
+from protofed.deploy.keys import public_key
 from protofed.deploy.rehearse import rehearse
 from protofed.deploy.server_app import serve
 from protofed.deploy.settings import read_client, read_server
@@ -63,7 +64,8 @@ def start(folder, run, until=None):
 
     status.round = round
     names = {100 + n: name for n, name in enumerate(SITES)}
-    serve(FakeGrid(nodes, names), read_server(folder / "f" / "server"), run, status)
+    keys = {n: public_key(folder / "f" / "server" / "keys" / f"{name}.pub") for n, name in names.items()}
+    serve(FakeGrid(nodes, names, keys), read_server(folder / "f" / "server"), run, status)
     status.end("finished")
 
 
