@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .core.escape import guard_log
 from .core.version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ __all__ = [
     "run",
 ]
 
+guard_log()
 _MODULES = ("api", "core.algorithm", "core.errors", "models.base")  # the first registers all methods
 _ELSEWHERE = {"Trained": "use.trained", "load": "use.trained"}
 

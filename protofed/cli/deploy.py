@@ -16,7 +16,7 @@ from rich.table import Table
 
 from ..core.errors import ConfigError, EngineError, RunError
 from ..runs.modes import title
-from .output import make_console
+from .output import make_console, tell
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -310,5 +310,5 @@ def _need_flower() -> None:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"protofed: {text}\n")
+    tell(f"protofed: {text}")
     sys.stderr.flush()

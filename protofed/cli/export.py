@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from ..core.errors import ConfigError
 from ..runs.directory import RunDir
 from ..trackers import KINDS, open_tracker
 from ..trackers.base import export
+from .output import tell
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -36,5 +36,5 @@ def command(args: argparse.Namespace) -> int:
         raise ConfigError(f"--to {args.to}: one file takes one run; without it each gets one of its own")
     for path in args.runs:
         rounds = export(open_tracker(args.to), RunDir.open(path))
-        sys.stderr.write(f"{path}: {rounds} rounds handed to {args.to}\n")
+        tell(f"{path}: {rounds} rounds handed to {args.to}")
     return 0

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from ..core.errors import ConfigError, DataError, ProtofedError
 from ..core.user_files import reason, user_line
 from . import stop
-from .output import WarningLines
+from .output import WarningLines, tell
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,7 +61,7 @@ def _command(args: Sequence[str]) -> int:
 
 def _complain(error: Exception | str, code: int) -> int:
     line = " ".join(str(error).split())
-    sys.stderr.write(f"protofed: error: {line}\n")
+    tell(f"protofed: error: {line}")
     return code
 
 

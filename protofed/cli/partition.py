@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ..config import Config, resolve
+from ..core.escape import visible
 from ..data import divide, load
 from ..data.split_summary import describe_split
+from .output import tell
 from .parser import add_import, add_sites
 
 
@@ -57,14 +59,14 @@ def command(args: argparse.Namespace) -> int:
         counts = {"train": summary.train.tolist(), "test": summary.test.tolist(), "classes": dataset.classes}
         sys.stdout.write(json.dumps(counts) + "\n")
     else:
-        sys.stdout.write("\n".join(summary.lines) + "\n")
+        sys.stdout.write("".join(f"{visible(line)}\n" for line in summary.lines))
     if args.chart:
         from ..reports.figures import draw_split
 
-        sys.stderr.write(f"drawn: {draw_split(dataset, split, args.chart)}\n")
+        tell(f"drawn: {draw_split(dataset, split, args.chart)}")
     if args.pfllib:
         from ..data.pfllib_files import write_split
 
         write_split(dataset, split, args.pfllib)
-        sys.stderr.write(f"written: {args.pfllib}\n")
+        tell(f"written: {args.pfllib}")
     return 0

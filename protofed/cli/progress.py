@@ -6,32 +6,43 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from ..config import Config
+from ..core.escape import visible
 from ..runs.records import headline
 from . import stop
+from .output import PlainConsole
+
+
+class PlainColumn(TextColumn):
+    """Text beside a bar, shown as it is: see `PlainConsole`."""
+
+    def render(self, task: Task) -> Text:
+        """One line."""
+        return Text(visible(self.text_format.format(task=task)))
 
 
 def round_bar(quiet: bool, *more: ProgressColumn) -> Progress:
     """A bar of rounds with what was reached and how long it took."""
     return Progress(
-        TextColumn("{task.description}"),
+        PlainColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[accuracy]}"),
+        PlainColumn("{task.fields[accuracy]}"),
         TimeElapsedColumn(),
         *more,
-        console=Console(stderr=True),
+        console=PlainConsole(stderr=True),
         disable=quiet,
     )
 

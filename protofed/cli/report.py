@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from ..core.errors import ConfigError
 from ..reports.collect import POINTS, collect
 from ..reports.figures import SUFFIXES, write_figures
 from ..reports.html import write_page
+from .output import tell
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -63,4 +63,4 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
+    tell(text)

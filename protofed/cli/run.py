@@ -21,6 +21,7 @@ from ..runs.directory import RunDir
 from ..runs.kept_files import CURRENT, KEPT, REFUSE, recipe_of_run, renew_files
 from ..trackers import Tracking, open_tracker
 from .deploy import is_deployed, resume_deployed
+from .output import tell
 from .parser import add_settings, settings_of
 from .progress import RoundProgress
 from .show import print_run
@@ -87,7 +88,7 @@ def resume(args: argparse.Namespace) -> int:
     directory.lock.take()  # before anything is read that a running process may change
     if directory.summary is not None:
         if not (args.quiet or args.json):
-            sys.stderr.write(f"{args.run} is finished already\n")
+            tell(f"{args.run} is finished already")
         return _show(directory, args)
     return _carry_out(_reopen(directory, args), directory, args)
 
@@ -121,9 +122,9 @@ def _go_on(args: argparse.Namespace) -> int:
 def _carry_out(built: experiment.Experiment, directory: RunDir, args: argparse.Namespace) -> int:
     if not (args.quiet or args.json):
         for note in built.notes():
-            sys.stderr.write(f"data: {note}\n")
+            tell(f"data: {note}")
         if built.engine_reason:
-            sys.stderr.write(f"engine {built.config.system.engine} (auto: {built.engine_reason})\n")
+            tell(f"engine {built.config.system.engine} (auto: {built.engine_reason})")
     with (
         Beside(directory, args.watch),
         RoundProgress(built.config, directory.path, args.quiet or args.json) as progress,
@@ -134,7 +135,7 @@ def _carry_out(built: experiment.Experiment, directory: RunDir, args: argparse.N
 
 
 def _warn(text: str) -> None:
-    sys.stderr.write(f"protofed: warning: {text}\n")
+    tell(f"protofed: warning: {text}")
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:

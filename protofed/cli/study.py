@@ -13,7 +13,7 @@ from ..runs.records import headline
 from ..studies.plan import Planned
 from ..studies.runner import FAILED, FINISHED, PAUSED, REFUSED, Done, carry_out, read_budget
 from ..studies.tables import FORMATS, Table, as_csv
-from .output import make_console
+from .output import make_console, tell
 from .progress import round_bar
 
 
@@ -67,10 +67,10 @@ def say_written(paths: Sequence[Path], done: dict[str, Done], args: argparse.Nam
     """Where the files are, and whether something is left to do."""
     if args.quiet:
         return
-    sys.stderr.write("written: " + ", ".join(str(path) for path in paths) + "\n")
+    tell("written: " + ", ".join(str(path) for path in paths))
     left = sum(one.state not in (FINISHED, REFUSED, FAILED) for one in done.values())
     if left:
-        sys.stderr.write(f"{left} of {len(done)} runs are not finished: give the same command to go on\n")
+        tell(f"{left} of {len(done)} runs are not finished: give the same command to go on")
 
 
 class StudyProgress:

@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import itertools
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from ..studies.search import search
 from ..studies.study_charts import check_sweep_plot, draw_sweep
 from ..studies.study_files import own_name, runs_of, study_mark, write_latex, write_study
 from ..studies.sweep import Point, SweepAxis, corners, grid, label, plan_point, read_axis
+from .output import tell
 from .parser import add_settings, settings_of
 from .study import add_study_flags, carry_out_plan, print_tables, say_written
 
@@ -124,7 +124,7 @@ def _searched(
 
     seed = int(settings_of(args).get("seed", 0))
     best = search(axes, args.optuna, seed, objective)
-    sys.stderr.write(f"best: {label(best)}\n")
+    tell(f"best: {label(best)}")
     return points, done
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from ..core.errors import ConfigError
 from ..reports.live import LivePage, follow
 from ..runs.directory import RunDir
+from .output import tell
 
 END_SECONDS = 60.0
 
@@ -39,7 +40,7 @@ def command(args: argparse.Namespace) -> int:
     if not 0 <= args.port < 65536:
         raise ConfigError(f"--port: expected 0 to 65535, got {args.port}")
     if directory.summary is not None and not args.beside:
-        sys.stderr.write(f"{args.run} is finished already: protofed report {args.run}\n")
+        tell(f"{args.run} is finished already: protofed report {args.run}")
         return 0
     gone = threading.Event()
     with LivePage(directory, args.port) as live:
@@ -48,7 +49,7 @@ def command(args: argparse.Namespace) -> int:
             sys.stdout.flush()
             threading.Thread(target=_wait_for_the_end_of_input, args=(gone,), daemon=True).start()
         else:
-            sys.stderr.write(f"watch {args.run} at {live.url} (Ctrl-C ends)\n")
+            tell(f"watch {args.run} at {live.url} (Ctrl-C ends)")
         with suppress(KeyboardInterrupt):  # the way to end it
             follow(live, gone.is_set)
     return 0
@@ -77,7 +78,7 @@ class Beside:
             )
             assert self._process.stdout is not None
             self.url = self._process.stdout.readline().strip()
-            sys.stderr.write(f"watch at {self.url}\n" if self.url else "protofed: warning: cannot watch\n")
+            tell(f"watch at {self.url}" if self.url else "protofed: warning: cannot watch")
 
     def __enter__(self) -> Beside:
         return self

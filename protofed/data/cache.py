@@ -21,7 +21,7 @@ import numpy as np
 VERSION = 3  # raise when what decoding makes of the same files changes
 INDEX = "arrays.txt"  # names of the arrays of an entry, written last
 Arrays = dict[str, np.ndarray]
-log = logging.getLogger(__name__)
+log = logging.getLogger("protofed")
 
 
 def cache_folder() -> Path:

@@ -13,14 +13,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from ..core.escape import csv_cell, latex, markdown, visible
+
 FORMATS = ("terminal", "markdown", "csv", "latex")
-_LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
-    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "≥": r"$\geq$", "→": r"$\to$", "–": "--", "—": "---",
-    "Δ": r"$\Delta$", "α": r"$\alpha$", "β": r"$\beta$", "δ": r"$\delta$", "λ": r"$\lambda$",
-    "μ": r"$\mu$", "τ": r"$\tau$", "φ": r"$\varphi$", ">": "$>$", "<": "$<$", "|": r"\textbar{}",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -36,34 +31,39 @@ class Table:
 
     def terminal(self) -> RichTable:
         """For the terminal; long cells are folded."""
-        table = RichTable(title=Text(self.title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table = RichTable(
+            title=Text(visible(self.title)), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+        )
         for number, heading in enumerate(self.headings):
             side = "left" if number < self.names else "right"
-            table.add_column(Text(heading), justify=side, overflow="fold")  # type: ignore[arg-type]
+            table.add_column(Text(visible(heading)), justify=side, overflow="fold")  # type: ignore[arg-type]
         for i, row in enumerate(self.rows):
-            cells = (Text(cell, style="bold" if (i, j) in self.bold else "") for j, cell in enumerate(row))
-            table.add_row(*cells)
+            styles = ("bold" if (i, j) in self.bold else "" for j in range(len(row)))
+            table.add_row(*(Text(visible(cell), style=style) for cell, style in zip(row, styles)))
         return table
 
     def markdown(self) -> str:
         """A Markdown table under a heading, the notes below."""
 
         def line(cells: Sequence[str]) -> str:
-            return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+            return "| " + " | ".join(map(markdown, cells)) + " |"
 
         rule = ["---" if n < self.names else "---:" for n in range(len(self.headings))]
         body = [line(row) for row in self._marked("**{}**")]
-        notes = [f"\n{note}" for note in self.notes]
-        return "\n".join([f"### {self.title}\n", line(self.headings), line(rule), *body, *notes]) + "\n"
+        notes = [f"\n{markdown(note)}" for note in self.notes]
+        return (
+            "\n".join([f"### {markdown(self.title)}\n", line(self.headings), line(rule), *body, *notes])
+            + "\n"
+        )
 
     def latex(self) -> str:
         """A `tabular` for \\usepackage{booktabs}; the title and the notes are comments."""
         spec = "l" * self.names + "r" * (len(self.headings) - self.names)
-        comments = [f"% {text}" for text in (self.title, *self.notes)]
-        plain = [[_escape(cell) for cell in row] for row in self.rows]
+        comments = [f"% {visible(text)}" for text in (self.title, *self.notes)]
+        plain = [[latex(cell) for cell in row] for row in self.rows]
         for i, j in self.bold:
             plain[i][j] = rf"\textbf{{{plain[i][j]}}}"
-        head = " & ".join(_escape(h) for h in self.headings) + r" \\"
+        head = " & ".join(latex(h) for h in self.headings) + r" \\"
         body = [" & ".join(row) + r" \\" for row in plain]
         begin, end = rf"\begin{{tabular}}{{{spec}}}", r"\end{tabular}"
         return (
@@ -80,10 +80,12 @@ class Table:
 def as_csv(records: Sequence[Mapping[str, Any]]) -> str:
     """Records of plain values, one line each; NaN and None are empty."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, list(records[0]) if records else [], lineterminator="\n")
-    writer.writeheader()
+    names = list(records[0]) if records else []
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(map(csv_cell, names))
     for record in records:
-        writer.writerow({key: "" if _missing(value) else value for key, value in record.items()})
+        cells = (record.get(name) for name in names)
+        writer.writerow("" if _missing(value) else csv_cell(value) for value in cells)
     return out.getvalue()
 
 
@@ -107,7 +109,3 @@ def with_spread(value: float, spread: float, digits: int = 2) -> str:
 
 def _missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _escape(text: str) -> str:
-    return "".join(_LATEX.get(c, c) for c in text)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import RunError
+from ..core.escape import csv_cell
 from ..runs.directory import RunDir
 from ..runs.files import write_atomic
 from ..runs.outcome import Outcome
@@ -46,7 +47,7 @@ class CsvTracker(_Tabular):
     def encode(self, table: dict[str, list[float | None]]) -> bytes:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(table)
+        writer.writerow(map(csv_cell, table))
         writer.writerows(["" if cell is None else cell for cell in row] for row in zip(*table.values()))
         return out.getvalue().encode()
 
