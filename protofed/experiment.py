@@ -135,8 +135,7 @@ def build(config: Config) -> Experiment:
     algorithm = config.make_method()
     check_epochs(algorithm, config.train.epochs)
     dataset = load(config.data)
-    whole = divide(config.partition, dataset, config.clients, config.seed)
-    split = hold_out(whole, dataset.y, config.validation, config.seed)
+    split = split_of(config, dataset)
     loader = Loader(dataset, split, config.system.torch_dtype, config.system.torch_device)
     choice = assign(config.models, split.clients, dataset.shape, dataset.num_classes)
     groups = [Group(name, make) for name, make in zip(choice.specs, choice.builders)]
@@ -157,6 +156,12 @@ def build(config: Config) -> Experiment:
         log.warning(warning)
     config, why = settle_engine(config, task, data)
     return Experiment(config, task, data, make_federation(config, task, data), dataset, split, why)
+
+
+def split_of(config: Config, dataset: Dataset) -> Split:
+    """Which rows each client trains and tests on, and holds out."""
+    whole = divide(config.partition, dataset, config.clients, config.seed)
+    return hold_out(whole, dataset.y, config.validation, config.seed)
 
 
 def make_task(

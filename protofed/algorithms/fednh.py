@@ -31,7 +31,7 @@ from torch.nn.functional import normalize
 
 from ..core.algorithm import Algorithm, Leg, Needs, Phase, Preset, Ran, View, methods
 from ..core.answer import Replies
-from ..core.data import Batch, LocalData
+from ..core.data import Batch, ClassCounts, LocalData
 from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Tree
@@ -113,7 +113,7 @@ class FedNH(Algorithm):
         return Body(net.tensors(BODY), *owned(means(total, n), n)), mem
 
     def predict(
-        self, net: Net, x: Tensor, data: LocalData, down: BodyAndHead, mem: Tree
+        self, net: Net, x: Tensor, data: ClassCounts, down: BodyAndHead, mem: Tree
     ) -> dict[str, Tensor]:
         return {"clf": self.scale * cosine(net.embed(x), down.head)}
 

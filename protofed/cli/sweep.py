@@ -119,11 +119,18 @@ def _searched(
         points.append(point)
         done.update(found)
         lines = compare(list(found.values())).lines
-        asked = [line.last for line in lines if line.mode == args.modes]  # else the main mode
-        return next(iter([*asked, *(line.last for line in lines if line.main)]), math.nan)
+        chosen = [line for line in lines if line.mode == args.modes] or [line for line in lines if line.main]
+        if not chosen:
+            return math.nan
+        return chosen[0].last if math.isnan(chosen[0].validation) else chosen[0].validation
 
     seed = int(settings_of(args).get("seed", 0))
     best = search(axes, args.optuna, seed, objective)
+    if not float(settings_of(args).get("validation", 0)):
+        tell(
+            "protofed: warning: the search looked at test samples, so its best accuracy flatters; "
+            "--validation 0.2 lets it look at held-out training samples instead"
+        )
     tell(f"best: {label(best)}")
     return points, done
 

@@ -19,8 +19,8 @@ from ..core.checksums import digest
 from ..core.errors import ProtofedError
 from ..core.version import VERSION
 from ..core.written_files import change_files
-from ..data import Dataset, divide, load
-from ..experiment import public_data
+from ..data import Dataset, load
+from ..experiment import public_data, split_of
 from ..runs.about import AboutRun, has_about, read_about
 from ..runs.contents import DATA, EARLIER, all_changes, by_content, of_data, of_public, of_split
 from ..runs.directory import RunDir
@@ -88,10 +88,10 @@ class Shelf:
 
     def contents(self, config: Config) -> dict[str, str]:
         """Fingerprints of what a run would rest on now; what several runs share is read once."""
-        divided = (config.data, config.partition, config.clients, config.seed)
+        divided = (config.data, config.partition, config.clients, config.seed, config.validation)
         if divided not in self._known:
             dataset = self._load(config.data)
-            split = divide(config.partition, dataset, config.clients, config.seed)
+            split = split_of(config, dataset)
             self._known[divided] = {**self._known[config.data,], **of_split(split)}
         found = {**of_settings(config.to_dict()), **self._known[divided]}
         if config.public is not None:
