@@ -47,7 +47,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.algorithm import Leg, View, methods
-from ..core.data import Batch, LocalData
+from ..core.data import Batch, ClassCounts, LocalData
 from ..core.net import Net
 from ..core.record import Record, Tree
 from ..core.task import ClientTurn
@@ -130,12 +130,12 @@ class FedCommons(PooledSums):
             "temperature": down.gram.new_full((1,), t),
         }
 
-    def predict(self, net: Net, x: Tensor, data: LocalData, down: Commons, mem: Tree) -> dict[str, Tensor]:
+    def predict(self, net: Net, x: Tensor, data: ClassCounts, down: Commons, mem: Tree) -> dict[str, Tensor]:
+        """With sums that came since the client's last training: at the temperature that it fitted then."""
         logits = net(x)[1]
         classes = logits.shape[1]
         prior = log_prior(data.counts(classes)).to(logits.dtype)
-        mem = {**mem, **self.learned(net, data, down, mem, classes)}
-        head = _head(mem)
+        head = _newest(down, classes, mem) if len(down.cls) else _head(mem)
         if head is None:
             return dict.fromkeys(self.modes, logits + prior)
         plain = head.scores(net["phi"](x, scale_of(down, mem)))
@@ -146,6 +146,12 @@ class FedCommons(PooledSums):
             "gp_all": plain,
             "gp_local": local,
         }
+
+
+def _newest(down: Commons, classes: int, mem: Tree) -> LinearHead:
+    head = gaussian_head(totals(down.gram, down.sums, down.cls, down.n, classes))
+    t = float(mem["temperature"]) if "temperature" in mem else 1.0
+    return LinearHead(head.weight / t, head.bias / t, head.known).to(down.gram.dtype)
 
 
 def _head(mem: Any) -> LinearHead | None:

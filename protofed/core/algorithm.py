@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from .answer import Replies
 from .data import Batch, ClassCounts, LocalData
+from .errors import ConfigError
 from .net import Net
 from .optim import Opt
 from .record import Nothing, Record, Tree
@@ -179,6 +180,14 @@ class Algorithm(ABC):
     def check_upload(self, up: Any, turn: ClientTurn) -> None:
         """Raise MessageError for an upload of `turn.client` that `aggregate` could not use although names,
         kinds and shapes are as declared. Asked where uploads come from other machines."""
+
+    def forget(self, state: Any, client: int, data: LocalData | None, task: Task) -> Any:
+        """The state as it were had `client` never taken part, exactly; `data` are its samples, if they are
+        here. For methods whose state is a sum; from any other a client cannot be taken out."""
+        raise ConfigError(
+            f"{self.name} cannot take a client out: what it knows of one is mixed with all else; run anew "
+            "without it, or use a method whose server adds sums (fedcommons, fed3r, fedncm, fedcof)"
+        )
 
     # client
 

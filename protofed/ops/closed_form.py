@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..core.algorithm import Leg
-from ..core.data import LocalData
+from ..core.data import ClassCounts, LocalData
 from ..core.net import Net
 from ..core.record import Record, Tree
 from .moments import LinearHead, Moments, square_of
@@ -62,17 +62,21 @@ class ClosedForm(PooledSums):
         found: Tree = {"scale": down.scale} if len(down.scale) else {}
         if not len(down.cls):
             return found | ({"version": down.version} if len(down.scale) else {})
-        weight, known = table(down.weight, down.cls, classes)
-        bias = table(down.bias[:, None], down.cls, classes)[0][:, 0]
-        return found | {"weight": weight, "bias": bias, "known": known, "version": down.version}
+        return found | _named(down, classes) | {"version": down.version}
 
-    def predict(self, net: Net, x: Tensor, data: LocalData, down: Head, mem: Tree) -> dict[str, Tensor]:
+    def predict(self, net: Net, x: Tensor, data: ClassCounts, down: Head, mem: Tree) -> dict[str, Tensor]:
         """Scores of the head; of the untrained model as long as there is none."""
         logits = net(x)[1]
         classes = logits.shape[1]
-        mem = {**mem, **self.learned(net, data, down, mem, classes)}
+        mem = {**mem, **_named(down, classes)} if len(down.cls) else mem
         if "weight" not in mem:
             return dict.fromkeys(self.modes, logits)
         head = LinearHead(mem["weight"], mem["bias"], mem["known"])
         scores = head.scores(net["phi"](x, scale_of(down, mem)))
         return {"clf": scores, "gp_local": scores.masked_fill(~data.present(classes), float("-inf"))}
+
+
+def _named(down: Head, classes: int) -> Tree:
+    """The head's rows as tables of all classes."""
+    weight, known = table(down.weight, down.cls, classes)
+    return {"weight": weight, "bias": table(down.bias[:, None], down.cls, classes)[0][:, 0], "known": known}

@@ -13,7 +13,8 @@ clients.jsonl went.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -73,19 +74,21 @@ class Checkpoints:
         store: Store,
         engine: dict[str, Any] | None = None,
         lines: Mapping[str, Head] | None = None,
+        edition: str = "",
     ) -> None:
         """Write what changed since the last call, then commit. `engine`: what the engine must remember;
-        `lines`: how far the run's files of lines go."""
+        `lines`: how far the run's files of lines go; `edition` tells files from those of the same round that
+        were written before."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"cannot write {self.directory}: {error.strerror or error}") from error
-        name = f"state-{round}.safetensors"
+        name = f"state-{round}{edition}.safetensors"
         self._write(name, state.arrays())
         for client in sorted(store.changed):
             private = store.get(client)
             assert private is not None
-            file = f"client-{client}-{round}.safetensors"
+            file = f"client-{client}-{round}{edition}.safetensors"
             self._write(file, {**put("kept/", private.kept), **put("mem/", private.mem)})
             self._clients[str(client)] = file
         used = {name, *self._clients.values()}
@@ -106,6 +109,21 @@ class Checkpoints:
         self._last = manifest
         store.changed.clear()
         self._sweep(used)
+
+    def rewrite(
+        self, round: int, state: Record, store: Store, engine: dict[str, Any], without: Iterable[int]
+    ) -> None:
+        """The checkpoint that was loaded anew, without the states of some clients. It is the only one then:
+        what was taken out is in none of its files."""
+        for client in without:
+            store.drop(client)
+            store.changed.discard(client)
+            self._clients.pop(str(client), None)
+        numbers = (f"-{number}" for number in itertools.count(1))
+        edition = next(e for e in numbers if not (self.directory / f"state-{round}{e}.safetensors").exists())
+        lines, self._last = self.loaded_heads, None
+        self.save(round, state, store, engine, lines, edition)
+        self.previous.unlink(missing_ok=True)
 
     @property
     def exist(self) -> bool:
