@@ -1,4 +1,4 @@
-"""`protofed export RUN… --to KIND`: the numbers of runs as CSV, Parquet, TensorBoard or MLflow."""
+"""`protofed export RUN --client N --format FORMAT`: a model as a file for other programs, with its card."""
 
 from __future__ import annotations
 
@@ -8,33 +8,47 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError
-from ..runs.directory import RunDir
-from ..trackers import KINDS, open_tracker
-from ..trackers.base import export
 from .output import tell
+from .predict import add_source
+
+FORMATS = ("safetensors", "onnx", "torch-export")
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "export",
-        help="hand a run's numbers to CSV, Parquet, TensorBoard or MLflow",
-        description="Hand over runs that are on disk, finished or not. `protofed run --track KIND` does the "
-        "same while a run is played.",
+        help="write a trained model for other programs, with a model card",
+        description="Write the model of a client as safetensors (weights), ONNX or torch.export (the whole "
+        "network), with names of classes, global prototypes and the form of the inputs in the file's "
+        "metadata, and a model card in Markdown beside it. The numbers of a run go to trackers by "
+        "`protofed track`.",
         allow_abbrev=False,
     )
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
-    parser.add_argument(
-        "--to", required=True, metavar="KIND[:TARGET]", help=f"{', '.join(KINDS)}; with a file, folder or URI"
-    )
+    add_source(parser)
+    parser.add_argument("--format", metavar="FORMAT", help=f"one of {', '.join(FORMATS)}")
+    parser.add_argument("-o", "--out", type=Path, help="the file (default: RUN-client-N, in this folder)")
+    parser.add_argument("--to", help=argparse.SUPPRESS)  # as it was for trackers
     parser.set_defaults(function=command)
 
 
 def command(args: argparse.Namespace) -> int:
-    """Hand over each run."""
-    if len(args.runs) > 1 and args.to.startswith(("csv:", "parquet:")):
-        raise ConfigError(f"--to {args.to}: one file takes one run; without it each gets one of its own")
-    for path in args.runs:
-        rounds = export(open_tracker(args.to), RunDir.open(path))
-        tell(f"{path}: {rounds} rounds handed to {args.to}")
+    """Write model and card."""
+    if args.to is not None:
+        raise ConfigError(
+            f"export --to: handing numbers to trackers is `protofed track {args.run} --to {args.to}` now"
+        )
+    if args.format is None:
+        raise ConfigError(f"export: say --format, one of {', '.join(FORMATS)}")
+    from ..use.model_files import FORMATS as KNOWN
+    from ..use.model_files import SUFFIXES, export_model
+    from ..use.trained import load
+
+    if args.format not in KNOWN:
+        raise ConfigError(f"--format: unknown format {args.format!r}; there are {', '.join(KNOWN)}")
+    trained = load(args.run, unfinished=args.unfinished)
+    name = trained.clients[trained.number(args.client)]
+    out = args.out or Path(f"{trained.path.name}-client-{name}{SUFFIXES[args.format]}")
+    written = export_model(trained, args.format, out, args.client)
+    tell(f"written: {', '.join(map(str, written))}")
     return 0

@@ -1,7 +1,7 @@
 """Where the numbers of a run may go besides its directory: CSV, Parquet, TensorBoard, MLflow.
 
 A tracker is written "kind" or "kind:target": `--track csv`, `--track tensorboard:logs`,
-`--track mlflow:http://127.0.0.1:5000`. The run directory stays the truth: `protofed export RUN --to KIND`
+`--track mlflow:http://127.0.0.1:5000`. The run directory stays the truth: `protofed track RUN --to KIND`
 hands a run over afterwards, and gives the same.
 """
 

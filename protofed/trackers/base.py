@@ -94,7 +94,7 @@ class Tracking:
                     raise _failed(tracker, error) from error
                 self.warn(
                     f"{_failed(tracker, error)}; the run goes on without it "
-                    f"(later: `protofed export {self.run.path} --to {tracker}`)"
+                    f"(later: `protofed track {self.run.path} --to {tracker}`)"
                 )
 
 

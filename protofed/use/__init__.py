@@ -4,5 +4,7 @@ trained.py      `protofed.load`: models, prototypes and predictions of a run
 opened.py       from a run directory to its task and states
 sites.py        the same of a deployed run: its state at the server, its own model at a client
 predicted.py    names and scores of new samples
+prediction_files.py   predictions as csv and JSON
+model_files.py  a model as safetensors, ONNX or torch.export; card.py: the model card beside it
 frames.py       records as tables of pandas
 """

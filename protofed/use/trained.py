@@ -13,7 +13,9 @@ from torch import nn
 from ..core.client import assemble, tested_net
 from ..core.data import ClassCounts
 from ..core.errors import ConfigError, DataError, RunError, unknown
-from ..data.inputs import FLOATS, WHOLE, ready
+from ..core.mixture import ENS
+from ..data.inputs import FLOATS, WHOLE, InputRule, ready
+from ..data.new_rows import NewRows, read_new
 from ..reports.collect import collect
 from ..reports.html import write_page
 from ..runs.outcome import Outcome
@@ -68,6 +70,11 @@ class Trained:
         return self._opened.names
 
     @property
+    def rounds(self) -> int:
+        """Rounds after which this is."""
+        return self._opened.round
+
+    @property
     def modes(self) -> tuple[str, ...]:
         """Prediction modes of the method, the one that its paper reports first."""
         return tuple(self._opened.task.algorithm.modes)
@@ -77,16 +84,20 @@ class Trained:
         """The server's tensors, by name; at a deployed client there are none."""
         return {} if self._opened.state is None else self._opened.state.arrays()
 
-    def input_shape(self, client: int | str) -> tuple[int, ...]:
-        """Shape of one input of this client's model."""
-        return self._opened.rule(self._number(client)).shape
+    def rule(self, client: int | str | None = None) -> InputRule:
+        """How raw samples become inputs of this client's model."""
+        return self._opened.rule(self.number(client))
+
+    def counts(self, client: int | str | None = None) -> dict[str, int]:
+        """How many samples of each class this client trained on; classes without any are left out."""
+        counts = self._opened.counts(self.number(client)).tolist()
+        return {name: n for name, n in zip(self.classes, counts) if n}
 
     @torch.no_grad()
-    def model(self, client: int | str) -> nn.Module:
+    def model(self, client: int | str | None = None) -> nn.Module:
         """The model that is tested at this client, as a plain module in eval mode: (embedding, logits)."""
-        number, run = self._number(client), self._opened
-        if missing := run.missing(number):
-            raise RunError(missing)
+        number, run = self.number(client), self._opened
+        self._check_here(number)
         turn = run.turn(number)
         tensors = assemble(run.task, turn, run.state_of(number), run.down(turn))
         module = run.task.groups[turn.group].build().to(run.task.dtype)
@@ -112,14 +123,22 @@ class Trained:
         Give the samples as the data source has them: images as bytes, features unscaled, a table as named
         columns (a dict or a DataFrame). What the run did to them is done here too.
         """
-        number = self._number(client)
-        mode = mode or self.modes[0]
-        if mode not in self.modes:
-            raise ConfigError(f"mode: {unknown('prediction mode', mode, self.modes)}")
-        scores = self._scores(self._inputs(x, number), number)
-        if mode not in scores:
-            raise ConfigError(f"mode: {mode} is not there for these samples; there are {', '.join(scores)}")
-        return Predicted(self.classes, mode, scores[mode].numpy())
+        number = self.number(client)
+        return self._predicted(self._inputs(x, number), number, mode)
+
+    def predict_from(
+        self, data: str, client: int | str | None = None, mode: str | None = None
+    ) -> tuple[Predicted, NewRows]:
+        """The same for samples of "csv:PATH", "npz:PATH", "folder:PATH" or a data set, with what was read:
+        names of the samples, and labels where there are any, which must be classes of the run."""
+        number = self.number(client)
+        self._check_here(number)
+        new = read_new(data, self._opened.rule(number))
+        for name, label in zip(new.names, new.labels or ()):
+            if label not in self.classes:
+                known = ", ".join(self.classes[:20]) + (", …" if len(self.classes) > 20 else "")
+                raise DataError(f"{data}: sample {name}: label {label!r} is no class of this run ({known})")
+        return self._predicted(self._tensor(new.x), number, mode), new
 
     @property
     def metrics(self) -> Any:
@@ -137,7 +156,8 @@ class Trained:
         """Mean test accuracy over the clients in the last test, in percent, as the run measured it."""
         return self.outcome.last(mode or self.outcome.main or "")
 
-    def _number(self, client: int | str | None) -> int:
+    def number(self, client: int | str | None) -> int:
+        """The number of a client, given by number or name; None will do where there is one alone."""
         names = self.clients
         if client is None and (len(names) == 1 or self._opened.alone is not None):
             return self._opened.alone or 0
@@ -150,27 +170,43 @@ class Trained:
         known = f"0 to {len(names) - 1}" if names[0] == "0" else ", ".join(names)
         raise ConfigError(f"client {client} does not exist; the run has {known}")
 
-    def _inputs(self, raw: Any, client: int) -> torch.Tensor:
-        """Raw samples as the models take them."""
+    def _check_here(self, client: int) -> None:
         if missing := self._opened.missing(client):
             raise RunError(missing)
+
+    def _inputs(self, raw: Any, client: int) -> torch.Tensor:
+        """Raw samples as the models take them."""
+        self._check_here(client)
         rule = self._opened.rule(client)
         if isinstance(raw, torch.Tensor):
             raw = raw.detach().cpu().numpy()
         if rule.dtype == FLOATS and getattr(raw, "dtype", None) == np.uint8:  # features, not colours
             raw = raw.astype(np.float32)
         try:
-            x = torch.from_numpy(np.ascontiguousarray(ready(raw, rule)))
+            return self._tensor(ready(raw, rule))
         except DataError as error:
             raise DataError(f"predict: {error}") from None
-        return x if rule.dtype == WHOLE else x.to(self._opened.task.dtype)
+
+    def _tensor(self, x: np.ndarray) -> torch.Tensor:
+        made = torch.from_numpy(np.ascontiguousarray(x))
+        return made.to(self._opened.task.dtype) if made.is_floating_point() else made
+
+    def _predicted(self, inputs: torch.Tensor, client: int, mode: str | None) -> Predicted:
+        mode = mode or self.modes[0]
+        if mode == ENS:
+            raise ConfigError("mode: ens is weighed by samples held out of training, which are not kept")
+        if mode not in self.modes:
+            raise ConfigError(f"mode: {unknown('prediction mode', mode, self.modes)}")
+        scores = self._scores(inputs, client)
+        if mode not in scores:
+            raise ConfigError(f"mode: {mode} is not there for these samples; there are {', '.join(scores)}")
+        return Predicted(self.classes, mode, scores[mode].numpy())
 
     @torch.no_grad()
     def _scores(self, x: torch.Tensor, client: int) -> dict[str, torch.Tensor]:
         """Scores by mode, of inputs as the models take them."""
         run, task = self._opened, self._opened.task
-        if missing := run.missing(client):
-            raise RunError(missing)
+        self._check_here(client)
         turn, state = run.turn(client), run.state_of(client)
         down = run.down(turn)
         net, mem = tested_net(turn, state, down), state.mem if state else {}

@@ -140,8 +140,8 @@ def test_a_budget_leaves_work_and_says_so(call: Call) -> None:
         ),
         (("sweep", "fedproto", "--over", "lam=-1..1", "--optuna", "2"), "lam: must be at least 0"),
         (("run", "--track", "xml"), "unknown tracker 'xml'"),
-        (("export", "nothing", "--to", "csv"), "nothing is not a run directory"),
-        (("export", "a", "b", "--to", "csv:all.csv"), "one file takes one run"),
+        (("track", "nothing", "--to", "csv"), "nothing is not a run directory"),
+        (("track", "a", "b", "--to", "csv:all.csv"), "one file takes one run"),
         (("compare", "local", "--modes", "foo"), "unknown prediction mode 'foo'"),
         (("compare", "fedproto:seed=7", "local"), "give --seed"),
         (("compare", "fedproto:data=mnist", "local"), "data is the same for all methods"),
@@ -213,5 +213,5 @@ def test_track_and_export(call: Call) -> None:
     )
     rows = rows_of("r/metrics.csv")
     assert [row["round"] for row in rows] == ["1", "2"]
-    assert call("export", "r", "--to", "csv:other.csv").code == 0
+    assert call("track", "r", "--to", "csv:other.csv").code == 0
     assert Path("other.csv").read_text() == Path("r/metrics.csv").read_text()

@@ -66,7 +66,7 @@ def test_resume_onboard_report_and_export(call: Call) -> None:
     assert "gp_local" in json.loads(joined.out)[0]["joined"]
     assert call("report", "r", "--out", "r.html").code == 0
     assert "FedMedian" in Path("r.html").read_text()
-    assert call("export", "r", "--to", "csv").code == 0
+    assert call("track", "r", "--to", "csv").code == 0
     refused = call("advise", "r")
     assert refused.code == 2
     assert refused.err.count("\n") == 1

@@ -117,7 +117,7 @@ def test_a_tracker_that_fails_later_does_not_cost_the_run(run: RunDir, moment: s
         follow({"round": 2})
     assert warnings == [
         f"tracker broken:{moment}: no answer; the run goes on without it "
-        f"(later: `protofed export {run.path} --to broken:{moment}`)"
+        f"(later: `protofed track {run.path} --to broken:{moment}`)"
     ]
     assert len(seen) == 2
     assert (run.path / "metrics.csv").exists()
