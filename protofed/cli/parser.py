@@ -19,7 +19,7 @@ from ..core.options import OptionInfo, options_of
 Command = Callable[[argparse.Namespace], int]
 COMMANDS = (  # files of this folder, in the order of `protofed --help`
     *("run", "show", "verify", "report", "watch", "listing", "partition", "profile", "advise", "onboard"),
-    *("forget", "compare", "reproduce", "sweep", "tournament", "export", "deploy"),
+    *("forget", "compare", "reproduce", "sweep", "tournament", "predict", "export", "track", "deploy"),
 )
 
 

@@ -118,8 +118,9 @@ def score_client(
     `held`: samples that it holds out of training. Where the task has such, the mode `ens` is added (see
     mixture.py)."""
     task = turn.task
-    rows, mem, known = _tested(turn, test, held), state.mem if state else {}, train.class_counts(task.C)
+    rows, known = _tested(turn, test, held), train.class_counts(task.C)
     net, scoring = tested_net(turn, state, down), Scoring(task.C)
+    mem = state.mem if state else {}
 
     def predict(x: Tensor) -> dict[str, Tensor]:
         return task.algorithm.predict(net, x, known, down, mem)

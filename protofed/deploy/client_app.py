@@ -113,7 +113,7 @@ def _work(settings: ClientSettings, packet: Packet) -> Packet:
     parts = site.parts(agreement.classes, task.dtype)
 
     def tested(job: Job, state: ClientState | None) -> None:
-        keep_tested(vault.path, job, state, parts[0].counts(task.C), site.dataset.rule())
+        keep_tested(vault.path, job, state, parts[0], site.dataset.rule())
 
     return respond(Desk(task, client, lambda: parts[0], lambda: parts[1], vault, tested=tested), packet)
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..core.answer import ClientState
 from ..core.checksums import add_checksum, strip_checksum
+from ..core.data import LocalData
 from ..core.errors import RunError
 from ..core.record import Tree
 from ..core.tensor_file import of_bytes, to_bytes
@@ -37,9 +38,10 @@ class LastTest(NamedTuple):
     counts: Tensor
 
 
-def keep_tested(folder: Path, job: Job, state: ClientState | None, counts: Tensor, rule: InputRule) -> None:
+def keep_tested(folder: Path, job: Job, state: ClientState | None, train: LocalData, rule: InputRule) -> None:
     """Write what this test is made with."""
-    own = state or ClientState()
+    own, task = state or ClientState(), job.turn.task
+    counts = train.counts(task.C)
     numbers = {"round": torch.tensor(job.turn.round), "counts": counts}
     arrays = {**put("down/", job.down.arrays()), **put("kept/", own.kept), **put("mem/", own.mem), **numbers}
     folder.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,8 @@ losses.py        losses that several methods add
 contrast.py      contrast with several prototypes per class; clusters.py: the frame of FPL, FedPLVM, FedPLCC
 finch.py         clustering without a number of clusters; kmeans.py: steps of k-means
 exchange.py      the frame of methods that exchange one prototype a class; header.py: of FedGH and FedRE
+closed_form.py   the frame of heads solved from sums; pooled.py: sums sent once; moments.py: what they are
+common_map.py    the map that all clients have and nobody trains
 anchors.py       points far apart on a sphere
 margins.py       ProtoMargin's margins and attention
 tgp_server.py    FedTGP's server step

@@ -58,7 +58,7 @@ class ClosedForm(PooledSums):
 
     # client
 
-    def learned(self, net: Net, data: LocalData, down: Head, mem: Tree, classes: int) -> Tree:
+    def learned(self, net: Net, data: LocalData | ClassCounts, down: Head, mem: Tree, classes: int) -> Tree:
         found: Tree = {"scale": down.scale} if len(down.scale) else {}
         if not len(down.cls):
             return found | ({"version": down.version} if len(down.scale) else {})

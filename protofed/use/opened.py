@@ -16,7 +16,7 @@ from ..config import Config, resolve
 from ..core.answer import ClientState
 from ..core.data import LocalData
 from ..core.errors import ConfigError, RunError
-from ..core.record import Record
+from ..core.record import Record, Tree
 from ..core.task import ClientTurn, Group, Task, Turn
 from ..data.inputs import WHOLE, InputRule
 from ..engines.store import Store
@@ -53,6 +53,11 @@ class Opened:
     def state_of(self, client: int) -> ClientState | None:
         """What the client keeps; None if it never took part."""
         return self.own.get(client)
+
+    def memory(self, client: int) -> Tree:
+        """What `predict` sees of the client's own."""
+        state = self.state_of(client)
+        return state.mem if state else {}
 
 
 def open_run(outcome: Outcome, models: Sequence[nn.Module], unfinished: bool) -> Opened:

@@ -96,7 +96,7 @@ def open_site(path: Path) -> tuple[Outcome, Opened]:
         lambda asked: rule,
         lambda asked: last.counts,
         missing,
-        client,
+        alone=client,
     )
     return Outcome([], agreement.config, AboutRun.of_task(task)), opened
 

@@ -70,13 +70,13 @@ def test_an_edited_line_is_named_and_read_from_its_copy(
     assert not caplog.text
 
 
-@pytest.mark.parametrize("command", ["show", "resume", "report", "export"])
+@pytest.mark.parametrize("command", ["show", "resume", "report", "track"])
 def test_without_a_copy_it_is_refused_by_every_reader(
     run: Path, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.rmtree(run / COPIES)
     edit(run / "metrics.jsonl", '"round": 3', '"round": 8')
-    more = {"export": ("--to", "csv"), "report": ("--out", "a.html")}.get(command, ())
+    more = {"track": ("--to", "csv"), "report": ("--out", "a.html")}.get(command, ())
     assert main([command, "a", *more]) == 1
     told = capsys.readouterr()
     assert (told.out, told.err.count("\n")) == ("", 1)
