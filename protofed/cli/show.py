@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.table import Table
 
+from ..core.escape import visible
 from ..runs.directory import RunDir
 from ..runs.findings import baseline_text
 from ..runs.modes import titled
@@ -86,7 +87,7 @@ def _named_classes(names: Sequence[str]) -> str:
     """Numbers and names of the classes; empty where the names are the numbers."""
     if list(names) == [str(number) for number in range(len(names))]:
         return ""
-    shown = ", ".join(f"{number} {name}" for number, name in enumerate(names[:MOST_NAMES]))
+    shown = ", ".join(f"{number} {visible(name)}" for number, name in enumerate(names[:MOST_NAMES]))
     return shown + (f", … {len(names)} in all" if len(names) > MOST_NAMES else "")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError, RunError
+from ..core.escape import visible
 from .spec import Axis, Chart, Series, first_shown
 from .style import LIGHT, number
 
@@ -169,8 +170,9 @@ def _look(series: Series) -> dict[str, Any]:
 
 
 def _text(text: str) -> str:
-    """So that matplotlib takes no $ in a name for the start of a formula."""
-    return text.replace("$", r"\$")
+    """So that matplotlib takes no $ in a name for the start of a formula, and looks for no control characters
+    in its fonts."""
+    return visible(text, lines=True).replace("$", r"\$")
 
 
 def _lines(axes: Axes, chart: Chart) -> None:
