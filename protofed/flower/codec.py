@@ -125,7 +125,7 @@ def unpack(buffer: bytes, codes: str) -> Tree:
     arrays = read_tensors(buffer, "message")
     for name, tensor in arrays.items():
         if tensor.dtype not in DTYPES:
-            raise MessageError(f"message: array {name!r} has the type {tensor.dtype}; expected numbers")
+            raise MessageError(f"message: array {shown(name)} has the type {tensor.dtype}; expected numbers")
     for name, (code, dtype) in _entries(codes).items():
         sent, scale = _coded(arrays, name, code)
         arrays[name] = (sent if scale is None else _values(sent, scale)).to(WIDE[dtype])
@@ -150,9 +150,9 @@ def _coded(arrays: Tree, name: str, code: str) -> tuple[Tensor, Tensor | None]:
     scale = arrays.pop(name + SCALE, None) if code == "int8" else None
     wanted = torch.float16 if code == "fp16" else torch.int8
     if sent is None or sent.dtype != wanted:
-        raise MessageError(f"message: array {name!r} is not there as {code}")
+        raise MessageError(f"message: array {shown(name)} is not there as {code}")
     if code == "int8" and (scale is None or scale.dtype != torch.float32 or scale.shape != sent.shape[:1]):
-        raise MessageError(f"message: array {name!r} came without a scale for each of its rows")
+        raise MessageError(f"message: array {shown(name)} came without a scale for each of its rows")
     return sent, scale
 
 
