@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..core.errors import ConfigError
@@ -11,6 +12,7 @@ from ..core.options import build, options_of, parse_spec
 from ..core.user_files import is_form
 from .base import Dataset, Split, partitions, sources
 from .check import check_dataset, check_split
+from .near_names import name_notes
 from .user_source import load_from_file
 
 
@@ -21,9 +23,14 @@ def load(spec: str, extra: Mapping[str, Any] | None = None) -> Dataset:
     """
     name, options = parse_source(spec)
     if is_form(name):
-        return check_dataset(load_from_file(name, {**options, **(extra or {})}))
+        return _with_notes(check_dataset(load_from_file(name, {**options, **(extra or {})})))
     source = build(sources[name], {**options, **(extra or {})}, f"data {name}")
-    return check_dataset(source.load())
+    return _with_notes(check_dataset(source.load()))
+
+
+def _with_notes(dataset: Dataset) -> Dataset:
+    """With what is odd about the names of its classes."""
+    return replace(dataset, notes=tuple(dict.fromkeys([*dataset.notes, *name_notes(dataset)])))
 
 
 def divide(

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from refusals import Call
+from refusals import Call, assert_refused
 
+from protofed.core.errors import DataError
 from protofed.data import load
 
 SMALL = ("--models", "mlp:dim=4", "--rounds", "1", "--engine", "sequential", "--quiet")
@@ -117,3 +118,71 @@ def test_near_equal_names_of_sites_are_spoken_of(call: Call, one: str, two: str,
     assert (
         f"classes {one!r} (ulm) and {two!r} (bern) are counted as two" in rehearsed(call, one, two)
     ) == warned
+
+
+NEAR = "classes 'malign' (test rows) and 'malignant' (training rows) are counted as two"
+
+
+def write_table(path: str, second: str, rows: int) -> None:
+    lines = [f"{i % 7},{i % 3},{second if i % 2 else 'benign'}" for i in range(rows)]
+    Path(path).write_text("a,b,label\n" + "\n".join(lines) + "\n")
+
+
+def test_misspelt_names_of_a_test_file_are_spoken_of(call: Call) -> None:
+    """In the run, in its folder and before it (partition); also that nobody can learn them."""
+    write_table("train.csv", "malignant", 40)
+    write_table("test.csv", "malign", 20)
+    data = ("--data", "csv:train.csv,test_file=test.csv", "--partition", "iid", "--clients", "2")
+    done = call("run", "local", *data, *SMALL[:-1], "--out", "r")
+    assert NEAR in done.err
+    assert "test rows of 'malign', but no training row" in done.err
+    assert NEAR in call("show", "r").out
+    assert NEAR in call("partition", "iid", *data[:2], *data[4:]).out
+
+
+def test_misspelt_labels_of_an_archive_are_spoken_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROTOFED_CACHE", str(tmp_path / "cache"))
+    rows = {"y_train": np.array(["benign", "malignant", "malignant"] * 15)}
+    rows |= {"y_test": np.array(["benign", "malign", "malign"] * 5)}
+    write_archive(tmp_path / "d.npz", **rows)
+    assert any(NEAR in note for note in load(f"npz:{tmp_path / 'd.npz'}").notes)
+    write_archive(tmp_path / "e.npz", **rows, classes=np.array(["benign", "malignant"]))
+    with pytest.raises(DataError, match=r"'malign' is not in classes .*most likely 'malignant' is meant"):
+        load(f"npz:{tmp_path / 'e.npz'}")
+
+
+def test_near_equal_names_of_natural_owners_are_spoken_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROTOFED_CACHE", str(tmp_path / "cache"))
+    owner = np.tile(["Ulm", "Bern"], 30)
+    y = np.where(np.arange(60) // 2 % 2, "benign", np.where(owner == "Ulm", "malign", "malignant"))
+    parts = {f"{name}_{part}": found[rows] for name, found in (("y", y), ("owner", owner))
+             for part, rows in (("train", slice(45)), ("test", slice(45, 60)))}  # fmt: skip
+    write_archive(tmp_path / "d.npz", **parts)
+    (said,) = load(f"npz:{tmp_path / 'd.npz'}").notes
+    assert "classes 'malign' (Ulm) and 'malignant' (Bern) are counted as two" in said
+
+
+def test_a_misspelt_test_folder_is_named(call: Call) -> None:
+    image = pytest.importorskip("PIL.Image")
+    for folder in ("train/benign", "train/malignant", "test/benign", "test/malign"):
+        Path("img", folder).mkdir(parents=True)
+        for number in range(2):
+            image.new("L", (4, 4)).save(Path("img", folder, f"{number}.png"))
+    refused = call("run", "local", "--data", "folder:img", *SMALL)
+    assert_refused(refused, "the class 'malign'", "most likely 'malignant' is meant")
+
+
+def test_a_number_in_place_of_the_names(call: Call) -> None:
+    write_archive(Path("d.npz"), classes=np.array(3))
+    assert_refused(
+        call("run", "local", "--data", "npz:d.npz", *SMALL), "classes has shape ()", "list of names"
+    )
+
+
+def test_a_table_of_numbers_as_parquet(call: Call) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = arrow.table({"image": [[1.0, 2.0], [3.0, 4.0]], "label": ["a", "b"]})
+    parquet.write_table(table, "d.parquet")
+    assert_refused(call("run", "local", "--data", "parquet:d.parquet", *SMALL), "holds a list", "npz:PATH")

@@ -18,6 +18,7 @@ from ...core.options import option
 from ..base import Dataset, sources
 from ..cache import cached
 from ..images import RESIZE, decode_images, extents
+from ..near_names import likely
 from .common import ImageSource, as_dataset, imported
 from .stratify import stratified_test
 
@@ -104,9 +105,10 @@ class Folder(ImageSource):
         test = np.array([f.test for f in found])
         only_test = sorted({f.cls for f in found if f.test} - {f.cls for f in found if not f.test})
         if only_test:
+            meant = likely(only_test[0], sorted({f.cls for f in found if not f.test}))
             raise DataError(
-                f"{name}: the test folder has the class {only_test[0]!r}, which no training folder has; give "
-                "each class its folder in both, or remove the test folder"
+                f"{name}: the test folder has the class {only_test[0]!r}, which no training folder has"
+                f"{meant}; give each class its folder in both, or remove the test folder"
             )
         if not test.any():
             test = stratified_test(domain * len(classes) + y, 0.25, name)

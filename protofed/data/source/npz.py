@@ -21,6 +21,7 @@ from ...core.options import option
 from ..base import VOID, Dataset, sources
 from ..cache import cached
 from ..labels import numbered_classes
+from ..near_names import likely
 from .common import ImageSource, as_dataset
 
 Read = Callable[[np.ndarray, str], np.ndarray]  # inputs as they are kept
@@ -98,6 +99,11 @@ def _table(
     arrays: Mapping[str, np.ndarray], where: str, classes: int | None, read: Read
 ) -> dict[str, np.ndarray]:
     for name, array in arrays.items():
+        if array.ndim != 1 and name == "classes":
+            raise DataError(
+                f"{where}: classes has shape {array.shape}; expected a list of names (their number is an "
+                "option of the source, classes=N)"
+            )
         if array.ndim == 0:
             raise DataError(f"{where}: {name} is a single value; expected one for each row")
         if array.ndim != 1 and name not in KEYS:
@@ -140,7 +146,8 @@ def _numbered_labels(arrays: Mapping[str, np.ndarray], where: str) -> dict[str, 
     found = np.unique(np.concatenate([part.astype(str) for part in parts.values()]))
     names = arrays["classes"].astype(str) if "classes" in arrays else found
     if foreign := sorted(set(found.tolist()) - set(names.tolist())):
-        raise DataError(f"{where}: label {foreign[0]!r} is not in classes ({', '.join(names)})")
+        meant = likely(foreign[0], names.tolist())
+        raise DataError(f"{where}: label {foreign[0]!r} is not in classes ({', '.join(names)}){meant}")
     number = {name: index for index, name in enumerate(names.tolist())}
     numbered = {key: np.array([number[str(one)] for one in part.astype(str)]) for key, part in parts.items()}
     return {**numbered, "classes": names}

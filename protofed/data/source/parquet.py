@@ -59,6 +59,11 @@ class Parquet(ImageSource):
         if image is None or self.label not in columns:
             needed = f"{' or '.join(IMAGE_COLUMNS)} and {self.label}"
             raise DataError(f"{self.path}: needs the columns {needed}; it has {_columns_of(train[0])}")
+        if odd := [type(one).__name__ for one in columns[image] if not isinstance(one, tuple)]:
+            raise DataError(
+                f"{self.path}: column {image!r} holds a {odd[0]}, expected encoded images (bytes); numbers "
+                "in columns are read by csv:PATH, arrays by npz:PATH"
+            )
         y, classes = ids_of(columns[self.label], names, self.path)
         made = {"x": decode_images(columns[image], self.size), "y": y, "classes": classes}
         for column in ("domain", "owner"):

@@ -8,7 +8,7 @@ values of categories are those of all sites.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +19,6 @@ from ...core.options import build, option, options_of
 from ...core.user_files import is_form
 from ..base import VOID, Dataset, Source, sources
 from ..inputs import InputRule
-from ..near_names import near_pairs
 from ..site_specs import SPLIT, as_spec
 from ..specs import load, parse_source
 from .csv import Csv, Table
@@ -132,7 +131,7 @@ def join(parts: Sequence[Dataset], names: Sequence[str]) -> Dataset:
         raise DataError(f"sites: all samples of all sites are of one class, {classes[0]!r}")
     sizes = [len(part.x) for part in parts]
     rules = tuple(part.rule() for part in parts)
-    joined = Dataset(
+    return Dataset(
         name="+".join(names) if len(names) <= 3 else f"{len(names)} sites",
         x=np.concatenate([np.asarray(part.x) for part in parts]),
         y=np.concatenate([_renumbered(part, classes) for part in parts]),
@@ -146,13 +145,6 @@ def join(parts: Sequence[Dataset], names: Sequence[str]) -> Dataset:
         rules=_common(rules),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )
-    warnings = [
-        f"warning: classes {one!r} ({of_one}) and {two!r} ({of_two}) are counted as two: if they are "
-        "one, give "
-        "them one name in the files"
-        for one, of_one, two, of_two in near_pairs(dict(zip(names, (part.classes for part in parts))))
-    ]
-    return replace(joined, notes=(*joined.notes, *warnings))
 
 
 def _check_alike(first: Dataset, part: Dataset, one: str, other: str) -> None:
