@@ -5,26 +5,44 @@ Exit codes: 0 done; 1 the run failed; 2 wrong usage or configuration; 130 interr
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
+import signal  # nothing heavy here: Ctrl-C may come while modules are imported, and `main` answers it
 import sys
-import threading
 from collections.abc import Sequence
 
-from ..core.errors import ConfigError, DataError, ProtofedError
-from ..core.user_files import reason, user_line
-from . import stop
-from .output import WarningLines, tell
+INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; user errors become one line on stderr."""
     args = list(sys.argv[1:] if argv is None else argv)
+    try:
+        _listen()
+        return _run(args)
+    except KeyboardInterrupt as interrupt:
+        return _interrupted(str(interrupt))
+
+
+def _listen() -> None:
+    """Ctrl-C and SIGTERM raise KeyboardInterrupt, and are noted."""
+    import threading
+
+    from . import stop
+
     if threading.current_thread() is threading.main_thread():
         stop.asked.clear()
         signal.signal(signal.SIGINT, stop.interrupt)
         signal.signal(signal.SIGTERM, stop.interrupt)
+
+
+def _run(args: Sequence[str]) -> int:
+    """The command, with its errors as lines."""
+    import logging
+    import os
+
+    from ..core.errors import ConfigError, DataError, ProtofedError
+    from . import stop
+    from .output import WarningLines
+
     warnings = WarningLines()
     logging.getLogger("protofed").addHandler(warnings)
     try:
@@ -33,18 +51,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(error, 2)
     except ProtofedError as error:
         return _complain(error, 1)
-    except KeyboardInterrupt as interrupt:
-        hint = str(interrupt)
-        sys.stderr.write(f"\nprotofed: interrupted{'; ' + hint if hint else ''}\n")
-        return 130
     except BrokenPipeError:  # the reader of our output went away, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        line = user_line(error)
+        if stop.asked.is_set():  # some modules make an error of their own of Ctrl-C while they are imported
+            return _interrupted()
+        line = _of_user(error)
         if line is None:
             raise
-        return _complain(f"{line}: {reason(error)}", 1)
+        return _complain(line, 1)
     finally:
         logging.getLogger("protofed").removeHandler(warnings)
 
@@ -59,10 +75,28 @@ def _command(args: Sequence[str]) -> int:
         return _complain(error, 2)
 
 
+def _of_user(error: Exception) -> str | None:
+    """An error in the user's own code, or of a folder or disk that cannot be used, as a line; else None."""
+    from ..core.user_files import reason, user_line
+
+    if line := user_line(error):
+        return f"{line}: {reason(error)}"
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"cannot use {error.filename}: {error.strerror}"
+    return None
+
+
 def _complain(error: Exception | str, code: int) -> int:
+    from .output import tell
+
     line = " ".join(str(error).split())
     tell(f"protofed: error: {line}")
     return code
+
+
+def _interrupted(hint: str = "") -> int:
+    sys.stderr.write(f"\nprotofed: interrupted{'; ' + hint if hint else ''}\n")
+    return INTERRUPTED
 
 
 if __name__ == "__main__":
