@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -137,20 +137,24 @@ def kinds_of(members: Sequence[Member]) -> list[Kind]:
     return list(dict.fromkeys(map(kind_of, members)))
 
 
+def check_fits(member: Member, classes: Sequence[str], files: Mapping[str, str]) -> None:
+    """Whether a client has no classes but these (none given: any), and the files that all need."""
+    foreign = [name for name in member.classes if classes and name not in classes]
+    if foreign:
+        raise ConfigError(
+            f"client {member.name} has the class {foreign[0]!r}, which is not in the server's list "
+            f"({', '.join(classes)}); correct its `classes` in client.toml or the list in server.toml"
+        )
+    check_member(member.name, member.files, files)
+
+
 def agree(experiment: str, config: Config, members: Sequence[Member], wanted: Sequence[str]) -> Agreement:
     """One numbering of the classes: as server.toml lists them, else all names, sorted."""
     names = {name for member in members for name in member.classes}
     classes = tuple(wanted) or tuple(sorted(names, key=_natural))
-    for member in members:
-        foreign = [name for name in member.classes if name not in classes]
-        if foreign:
-            raise ConfigError(
-                f"client {member.name} has the class {foreign[0]!r}, which is not in the server's list "
-                f"({', '.join(classes)}); correct its `classes` in client.toml or the list in server.toml"
-            )
     files = fingerprints(load_common(config.to_dict()))
     for member in members:
-        check_member(member.name, member.files, files)
+        check_fits(member, classes, files)
     models = "|".join(member.model for member in members)
     described = {**config.to_dict(), "clients": len(members), "models": models, "data": experiments.DEPLOYED}
     described |= {"partition": "of the clients' own"}

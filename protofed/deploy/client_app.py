@@ -13,9 +13,11 @@ from typing import Any
 from flwr.app import Message
 from flwr.clientapp import ClientApp
 
+from .. import __version__
 from ..core.errors import MessageError, ProtofedError
 from ..flower.codec import decode, encode
 from ..flower.packet import Meta, Packet
+from .notices import tell
 from .settings import ClientSettings, read_client
 
 app = ClientApp()
@@ -27,7 +29,12 @@ app = ClientApp()
 def handle(message: Any, context: Any) -> Any:
     """What Flower calls with each message."""
     settings = read_client(Path(str(context.node_config["site"])))
-    return Message(encode(answer(settings, decode(message.content))), reply_to=message)
+    try:
+        packet = decode(message.content)
+    except MessageError as error:  # another schema, for example: told at both ends
+        tell(settings.home, f"a message of the server is refused: {error}")
+        return Message(encode(Packet({"kind": "hello", "error": str(error)}, {})), reply_to=message)
+    return Message(encode(answer(settings, packet)), reply_to=message)
 
 
 def answer(settings: ClientSettings, packet: Packet) -> Packet:
@@ -35,7 +42,11 @@ def answer(settings: ClientSettings, packet: Packet) -> Packet:
     kind = packet.meta.get("kind")
     try:
         if kind == "hello":
-            return Packet({"kind": "hello", "member": _hello(settings)}, {})
+            _check_version(settings, packet.meta.get("protofed"))
+            return Packet({"kind": "hello", "protofed": __version__, "member": _hello(settings)}, {})
+        if kind == "refused":
+            tell(settings.home, f"refused by the server: {packet.meta.get('reason')}; asked again soon")
+            return Packet({"kind": "refused"}, {})
         if kind == "agreement":
             return Packet(_store(settings, str(packet.meta["agreement"])), {})
         if kind == "echo":
@@ -43,6 +54,14 @@ def answer(settings: ClientSettings, packet: Packet) -> Packet:
         return _work(settings, packet)
     except ProtofedError as error:
         return Packet({"kind": str(kind), "error": " ".join(str(error).split())}, {})
+
+
+def _check_version(settings: ClientSettings, theirs: object) -> None:
+    if theirs != __version__:
+        told = f"{theirs}" if theirs else "an earlier version"
+        what = f"client {settings.name} has protofed {__version__}, the server {told}"
+        tell(settings.home, f"{what}: install the same on both")
+        raise MessageError(f"{what}: install the same on both")
 
 
 def _hello(settings: ClientSettings) -> str:

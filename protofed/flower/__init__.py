@@ -8,6 +8,7 @@ journal.py      which state is which, with the checksum of every file
 respond.py      a client's answer to one packet
 engine.py       the engine: jobs → exchange → replies, with a quorum
 link.py         exchange over a Flower grid
+reading_mark.py a reply that took the server down is not read a second time
 simulation.py   Flower's simulation engine as a link
 
 Only codec.py, link.py and simulation.py import flwr.

@@ -29,6 +29,7 @@ from ..engines.store import Store
 from ..engines.transport import Transport
 from .messages import read_reply, read_score, tag_of, write_job
 from .packet import Exchanged, Link, Meta, Packet
+from .reading_mark import NoMark, ReadingMark
 from .vault import Tag, Vault
 
 log = logging.getLogger("protofed")
@@ -54,6 +55,7 @@ class Flower(Engine):
         sample: Callable[[int], LocalData] | None = None,
         counts_samples: bool = False,
         tested: Callable[[int], int] | None = None,
+        mark: ReadingMark | NoMark | None = None,
     ):
         """`sample` gives two samples in the shape of a client's, where its own are not here; with
         `counts_samples` a client's counts are held against the number of its samples; `tested` tells with how
@@ -69,6 +71,7 @@ class Flower(Engine):
         more = Outside(self._reference, transport.max_norm, data.size, counts_samples)
         self._own_checks, self.checks = Checks(task, more), None
         self._tested = tested
+        self._mark = mark or NoMark()
         self._wire = {"up": 0, "down": 0}
         self._accepted: dict[int, Tag] = {}  # in a deployment: where each client stands
         self._held: dict[int, tuple[Tag, ClientState]] = {}  # states that lie in the clients' vaults
@@ -90,7 +93,7 @@ class Flower(Engine):
             try:
                 if reason is None:
                     samples = None if self._tested is None else self._tested(client)
-                    with reading(f"test of client {client}"):
+                    with self._mark.reading(client, write_job(job)), reading(f"test of client {client}"):
                         score = read_score(
                             client, got.replies[client], self.task.C, self._modes(job), samples
                         )
@@ -161,7 +164,7 @@ class Flower(Engine):
             if reason is None:
                 self._wire["up"] += got.replies[client].wire_bytes
                 try:
-                    with reading(f"client {client}: the reply"):
+                    with self._mark.reading(client, write_job(job)), reading(f"client {client}: the reply"):
                         accepted[client] = self._read(job, got.replies[client])
                 except MessageError as error:
                     reason = str(error)
@@ -170,7 +173,9 @@ class Flower(Engine):
             else:
                 failed[client] = reason
                 log.warning("client %d: %s", client, reason)
-            self._watch({"event": "train", "client": client, "round": job.turn.round, "reason": reason})
+            outcome = "accepted" if reason is None else "late" if client in got.silent else "refused"
+            event = {"event": "train", "client": client, "round": job.turn.round, "reason": reason}
+            self._watch({**event, "outcome": outcome})
 
     def _exchange(self, jobs: Sequence[Job]) -> Exchanged:
         arrays: dict[int, Tree] = {}  # one dict per different download, so that links pack it once
@@ -179,7 +184,7 @@ class Flower(Engine):
             tensors = arrays.setdefault(id(job.down), job.down.arrays())
             packets[job.client] = Packet(self._meta(job), tensors)
         got = self.link.exchange(packets, self.transport.round_timeout)
-        replies, failures = dict(got.replies), dict(got.failures)
+        replies, failures, silent = dict(got.replies), dict(got.failures), set(got.silent)
         for client, packet in packets.items():
             if client in replies:
                 problem = _mismatch(packet.meta, replies[client].meta)
@@ -188,7 +193,8 @@ class Flower(Engine):
                     failures[client] = f"client {client}: {problem}"
             elif client not in failures:
                 failures[client] = f"client {client}: no reply within {self.transport.round_timeout:.0f} s"
-        return got._replace(replies=replies, failures=failures)
+                silent.add(client)
+        return got._replace(replies=replies, failures=failures, silent=frozenset(silent))
 
     def _meta(self, job: Job) -> Meta:
         accepted = str(self._last(job.client) or "")

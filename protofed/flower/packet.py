@@ -27,6 +27,7 @@ class Exchanged(NamedTuple):
     replies: dict[int, Packet]
     failures: dict[int, str]
     wire_down: int = 0  # serialised bytes sent
+    silent: frozenset[int] = frozenset()  # clients of whom nothing came: not connected, or too late
 
 
 class Link(Protocol):

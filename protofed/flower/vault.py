@@ -16,6 +16,7 @@ other files. A damaged reply is computed again; a damaged state is refused.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import re
 from collections.abc import Mapping
@@ -112,7 +113,7 @@ class Vault:
         if not pending["reply"]:
             return None
         try:
-            return dict(pending["reply"]), self._load(f"reply-{request.tag}.safetensors")
+            return dict(json.loads(pending["reply"])), self._load(f"reply-{request.tag}.safetensors")
         except RunError as error:
             log.warning("%s; this leg is trained again", error)
             return None
@@ -125,7 +126,10 @@ class Vault:
         self._write(f"state-{request.tag}.safetensors", _flat(state))
         if up is not None:
             self._write(f"reply-{request.tag}.safetensors", up)
-        self._journal.pending = {"tag": str(request.tag), "digest": request.digest, "reply": reply}
+        text = (
+            None if reply is None else json.dumps(reply)
+        )  # a loss may be NaN, which the journal cannot hold
+        self._journal.pending = {"tag": str(request.tag), "digest": request.digest, "reply": text}
         self._save()
 
     def install(self, tag: Tag, state: ClientState) -> None:

@@ -26,8 +26,13 @@ class FakeGrid:
 
     def get_nodes(self):
         return [
-            SimpleNamespace(node_id=n, name=self.names.get(n, ""), public_key=self.keys.get(n, b""))
-            for n in self.nodes
+            SimpleNamespace(
+                node_id=node,
+                name=self.names.get(node, ""),
+                public_key=self.keys.get(node, b""),
+                last_activated_at="",
+            )
+            for node in self.nodes
         ]
 
     def push_messages(self, messages):

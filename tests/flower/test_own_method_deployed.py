@@ -9,7 +9,7 @@ import pytest
 import test_deployed_run as deployed
 
 from protofed.cli.main import main
-from protofed.core.errors import ConfigError
+from protofed.core.errors import ConfigError, EngineError
 from protofed.deploy.agreement import agree
 from protofed.deploy.init import init
 from protofed.deploy.place import Place, place_of
@@ -71,9 +71,11 @@ def allow_nothing(home):
     ],
 )
 def test_a_client_with_another_file_is_refused(folder, change, message):
-    """In one line at the server, before the run begins."""
+    """In one line at the server, before the run begins. It waits for south to be corrected: here a second."""
     change(folder / "f" / "clients" / "south")
-    with pytest.raises(ConfigError, match=message) as caught:
+    toml = folder / "f" / "server" / "server.toml"
+    toml.write_text(toml.read_text().replace("join_timeout = 600", "join_timeout = 1"))
+    with pytest.raises(EngineError, match=f"south did not join within 1 s; refused: {message}") as caught:
         deployed.start(folder, folder / "run")
     assert "\n" not in str(caught.value)
     assert not (folder / "run" / "config.json").exists()

@@ -1,5 +1,7 @@
 """A client's states on its disk: pending until the server says that it took them."""
 
+import math
+
 import pytest
 import torch
 
@@ -50,6 +52,15 @@ def test_a_lost_reply_is_sent_again_for_the_same_question_only(vault):
     assert torch.equal(up["x"], torch.arange(3.0))
     assert vault.reply(at(1, digest="another download")) is None
     assert vault.reply(at(2)) is None
+
+
+def test_a_reply_without_a_loss_is_sent_again_as_it_was(vault, tmp_path):
+    """A client that takes no steps has the loss NaN."""
+    vault.open(at(1))
+    vault.keep(at(1), state(1), {"n": 7, "loss": float("nan")}, {})
+    meta, _ = Vault(tmp_path, "run", "a").reply(at(1))
+    assert meta["n"] == 7
+    assert math.isnan(meta["loss"])
 
 
 def test_old_rounds_are_refused(vault):
