@@ -22,7 +22,12 @@ door.py           the public port: clients' calls pass, everything else ends the
 login.py          the login of operators at Flower's Control interface, and the calls made with it
 serve.py          `protofed server` and `protofed client`
 rehearse.py       the same federation in one process, to compare numbers
+diagnosis.py      why a client is not connected: nothing there, certificate, clock, key
+notices.py        what the person at a client is told
+supernode.py      Flower's client program, with signs of life every few seconds
 status.py         `protofed status`
+audit.py          audit.jsonl: who joined, who was refused, what each round took, what operators did
+metrics.py        metrics for Prometheus, on loopback
 measure.py        `protofed deploy measure`: ms and bytes of a round on the way
 precision.py      `protofed deploy measure --accuracy`: what coarser uploads cost
 """

@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,13 @@ from ..runs.directory import RunDir
 from ..runs.files import read_json, write_atomic, write_json
 from ..runs.modes import title
 from ..runs.records import RoundRecord, scores_of
+from .audit import Audit
 from .certificates import days_left
+from .diagnosis import why_not
 from .keys import client_key
 from .login import Operator, write_login
+from .metrics import metrics_page
+from .notices import Notices
 from .private import only_for_owner, private_folder
 from .processes import Program, flower_values, free_port, listens, wait_for_port
 from .settings import ClientSettings, ServerSettings, read_client, read_server
@@ -39,13 +44,19 @@ def run_server(folder: Path, out: Path, insecure: bool, say: Say, measure: str =
     out = out.resolve()
     _check_out(out)
     _check_security(settings.insecure, insecure, "server.toml", say)
+    audit = Audit(settings.home, out.name)
+    with audit.server(), metrics_page(out, settings.metrics_port) if settings.metrics_port else nullcontext():
+        _serve(settings, out, measure, say, audit)
+
+
+def _serve(settings: ServerSettings, out: Path, measure: str, say: Say, audit: Audit) -> None:
     home = settings.home / "flower"
     app = read_app(settings.home, settings.insecure)
     _wait_for_predecessor(settings, out)
     private_folder(home)
     if not settings.insecure:
         _check_certificate(settings, say)
-        _forget_withdrawn_keys(settings, home)
+        _forget_withdrawn_keys(settings, home, audit)
     inside = free_port()
     write_login(settings, home, inside)
     command = ["python", "-P", "-m", "protofed.deploy.link", str(settings.home), str(inside)]
@@ -55,7 +66,7 @@ def run_server(folder: Path, out: Path, insecure: bool, say: Say, measure: str =
         say(f"listening on {settings.listen}:{settings.port}")
         operator = Operator(settings, home, inside)
         if not settings.insecure:
-            _register(settings, home, operator)
+            _register(settings, home, operator, audit)
         write_json(out / "deployment.json", {"server": str(settings.home)})
         _submit(settings, out, operator, app.hash, measure)
         try:
@@ -69,23 +80,24 @@ def run_server(folder: Path, out: Path, insecure: bool, say: Say, measure: str =
 
 def run_client(folder: Path, insecure: bool, say: Say, once: bool = False) -> None:
     """Run Flower's SuperNode, and start it again when it ends: after a lost connection the server refuses
-    it until the old connection has expired, about a minute."""
+    it until the old connection has expired, about 20 s."""
     only_for_owner()
     settings = read_client(folder)
     _check_security(settings.insecure, insecure, "client.toml", say)
+    notices = Notices(settings.home)
     while True:
         node = start_client(settings)
         say(f"client {settings.name}: connecting to {settings.server}")
         try:
-            code = node.process.wait()
+            while (code := node.process.poll()) is None:
+                for line in notices.new():
+                    say(f"client {settings.name}: {line}")
+                time.sleep(0.5)
         finally:
             node.stop()
         if once:
             raise EngineError(f"flower-supernode ended with code {code}: {node.tail()}")
-        say(
-            f"client {settings.name}: not connected (code {code}): the server is not there yet, its port is "
-            f"closed, or it does not know this key; see {node.log}; again in {PAUSE_SECONDS} s"
-        )
+        say(f"client {settings.name}: not connected: {why_not(settings)}; see {node.log}; it keeps trying")
         time.sleep(PAUSE_SECONDS)
 
 
@@ -129,7 +141,16 @@ def _check_security(configured: bool, asked: bool, file: str, say: Say) -> None:
 
 
 def _supernode(settings: ClientSettings) -> list[str]:
-    command = ["flower-supernode", "--superlink", settings.server, "--port", str(free_port())]
+    command = [
+        "python",
+        "-P",
+        "-m",
+        "protofed.deploy.supernode",
+        "--superlink",
+        settings.server,
+        "--port",
+        str(free_port()),
+    ]
     command += ["--node-config", flower_values({"site": str(settings.home / "client.toml")})]
     if settings.insecure:
         return [*command, "--insecure"]
@@ -155,17 +176,19 @@ def _check_certificate(settings: ServerSettings, say: Say) -> None:
         say(f"warning: the server's certificate expires in {left} days; {renew}")
 
 
-def _forget_withdrawn_keys(settings: ServerSettings, home: Path) -> None:
+def _forget_withdrawn_keys(settings: ServerSettings, home: Path, audit: Audit) -> None:
     """Flower keeps the keys that were registered once. If a client left server.toml, or has a new key, its
     database is begun afresh: no run needs it once its server has stopped."""
     listed = {name: client_key(settings, name).read_bytes() for name in settings.clients}
-    markers = list(home.glob("registered-*"))
-    if any(listed.get(m.name.removeprefix("registered-")) != m.read_bytes() for m in markers):
-        for path in [*markers, *home.glob("state.db*")]:
+    markers = {marker.name.removeprefix("registered-"): marker for marker in home.glob("registered-*")}
+    withdrawn = [name for name, marker in markers.items() if listed.get(name) != marker.read_bytes()]
+    if withdrawn:
+        audit.note("keys withdrawn", clients=withdrawn)
+        for path in [*markers.values(), *home.glob("state.db*")]:
             path.unlink()
 
 
-def _register(settings: ServerSettings, home: Path, operator: Operator) -> None:
+def _register(settings: ServerSettings, home: Path, operator: Operator, audit: Audit) -> None:
     """Keys of an earlier start are in Flower's database already."""
     for name in settings.clients:
         key = client_key(settings, name)
@@ -173,6 +196,7 @@ def _register(settings: ServerSettings, home: Path, operator: Operator) -> None:
         if marker.exists() and marker.read_bytes() == key.read_bytes() and (home / "state.db").exists():
             continue
         operator.register(name, key)
+        audit.note("key registered", client=name)
         write_atomic(marker, key.read_bytes())
 
 

@@ -8,6 +8,8 @@ import os
 import secrets
 import threading
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +20,23 @@ from .. import experiment as experiments
 from ..config import Config, read_recipe, resolve
 from ..core.data import LocalData
 from ..core.errors import ConfigError, ProtofedError
+from ..core.task import Task
 from ..core.user_files import absolute
 from ..engines.checks import SAMPLES
 from ..engines.federation import Federation
 from ..engines.store import Store
+from ..engines.transport import Transport
 from ..flower.engine import Flower
 from ..flower.link import GridLink
+from ..flower.reading_mark import ReadingMark
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_atomic, write_json
-from .agreement import Agreement, Member, agree, make_task
+from .agreement import Agreement, Member, agree, check_fits, make_task
+from .audit import Audit
 from .class_names import near_names
 from .keys import keys_of_run
 from .measure import DEPLOYED_ROUNDS, SEPARATOR, echo_round
-from .own_files import common_files
+from .own_files import common_files, fingerprints, load_common
 from .roster import Roster
 from .settings import ServerSettings, read_server
 from .status import StatusFile, alive
@@ -44,8 +50,8 @@ def main(grid: Any, context: Any) -> None:
     """One run, or the rest of one."""
     _end_with(int(context.run_config["owner"]))
     out = Path(str(context.run_config["run"]))
-    status = StatusFile(out, context.run_id)
     settings = read_server(Path(str(context.run_config["server"])))
+    status = StatusFile(out, context.run_id, Audit(settings.home, out.name))
     try:
         if context.run_config["measure"]:
             return _measure(grid, settings, out, status, str(context.run_config["measure"]))
@@ -73,29 +79,17 @@ def _end_with(owner: int) -> None:
 def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) -> None:
     """Wait for the clients, agree, and play all rounds that are left."""
     keys = keys_of_run(settings, out, settings.clients)
-    roster = Roster(grid, settings.clients, not settings.insecure, status.roster, keys)
+    roster = Roster(grid, settings.clients, not settings.insecure, status.roster, keys, _fits(settings))
     directory, agreement = _agreement(settings, out, roster)
     config = agreement.config_at(settings.home)
     torch.set_num_threads(config.system.threads)
     roster.begin(agreement, config.make_method().needs.peers)
     status.begin(roster.clients, config.rounds.rounds)
     config.transport.check_quorum(config.rounds.participants(len(agreement.members)))
-    task, session = make_task(agreement, config), _session(out)
+    task = make_task(agreement, config)
+    roster.current(len(roster.clients), config.transport.round_timeout)  # all have to say hello again
     data = Remote([member.train for member in agreement.members])
-    dense = any(member.dense for member in agreement.members)
-    engine = Flower(
-        task,
-        data,
-        Store(),
-        GridLink(grid, roster.current),
-        config.transport,
-        agreement.experiment,
-        session,
-        watch=status.event,
-        sample=lambda client: _sample(agreement.members[client], task.dtype),
-        counts_samples=not dense,
-        tested=None if dense else lambda client: agreement.members[client].test,
-    )
+    engine = _engine(grid, roster, task, data, config.transport, out, status)
     federation = Federation(task, data, engine, config.rounds, on_failure="drop")
     if directory.checkpoints.exist and (warning := experiments.restore(directory, federation)):
         log.warning(warning)
@@ -106,6 +100,36 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
     experiments.carry_out(experiment, directory, status.round)
 
 
+def _engine(
+    grid: Any, roster: Roster, task: Task, data: Remote, transport: Transport, out: Path, status: StatusFile
+) -> Flower:
+    """Clients behind the grid: a leg begins once there are enough of them, or the time is over."""
+    agreement, mark = roster.agreement, ReadingMark(out / "reading.json")
+    assert agreement is not None
+    members = agreement.members
+    dense = any(member.dense for member in members)
+    link = GridLink(
+        grid,
+        lambda: roster.current(transport.min_clients, transport.round_timeout),
+        lost=roster.lost,
+        mark=mark,
+    )
+    return Flower(
+        task,
+        data,
+        Store(),
+        link,
+        transport,
+        agreement.experiment,
+        _session(out),
+        watch=status.event,
+        sample=lambda client: _sample(members[client], task.dtype),
+        counts_samples=not dense,
+        tested=None if dense else lambda client: members[client].test,
+        mark=mark,
+    )
+
+
 def _measure(grid: Any, settings: ServerSettings, out: Path, status: StatusFile, kind: str) -> None:
     """Echo rounds instead of training: see measure.py."""
     roster = Roster(grid, settings.clients, not settings.insecure, status.roster)
@@ -114,6 +138,12 @@ def _measure(grid: Any, settings: ServerSettings, out: Path, status: StatusFile,
     payload, upload = kind.split(SEPARATOR)
     write_json(out / "measured.json", echo_round(link, clients, DEPLOYED_ROUNDS, payload, upload))
     status.end("finished")
+
+
+def _fits(settings: ServerSettings) -> Callable[[Member], None]:
+    """What can be said against a client before the others are there: its classes, and the files it lacks."""
+    files = cache(lambda: fingerprints(load_common(deployed_config(settings).to_dict())))
+    return lambda member: check_fits(member, settings.classes, files())
 
 
 class Remote:

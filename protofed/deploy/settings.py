@@ -27,6 +27,7 @@ class ServerSettings:
     recipe: str = option("recipe.toml", "method, rounds, training")
     insecure: bool = option(False, "no TLS and no keys")
     join_timeout: float = option(600.0, "seconds to wait for the clients before the first round", above=0)
+    metrics_port: int = option(0, "port on 127.0.0.1 for metrics; 0: none", low=0, high=65535)
     home: Path = Path()
 
 

@@ -11,12 +11,15 @@ from typing import Any
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_json
 from ..runs.outcome import WAYS, Outcome
+from .audit import Audit
 
 
 class StatusFile:
     """status.json in the run directory; a new version after every event."""
 
-    def __init__(self, run: Path, run_id: int = 0):
+    def __init__(self, run: Path, run_id: int = 0, audit: Audit | None = None):
+        self.audit = audit
+        self._round: dict[str, Any] = _nothing()
         self.path = run / "status.json"
         run.mkdir(parents=True, exist_ok=True)
         self.values: dict[str, Any] = {"state": "waiting for clients", "pid": os.getpid()}
@@ -29,9 +32,10 @@ class StatusFile:
         self.values["clients"] = {name: self.values["clients"].get(name, {}) for name in clients}
         self.values |= {"state": "running", "rounds": rounds}
         self._write()
+        self._note("run begins", clients=clients, rounds=rounds)
 
     def roster(self, **news: Any) -> None:
-        """Who is there, who is missing, who was refused."""
+        """Who is there, who is missing, who was refused, who was lost."""
         if "joined" in news:
             known = self.values["clients"].setdefault(news["joined"], {})
             known |= {"model": news["model"], "samples": news["samples"], "seen": time.time()}
@@ -39,29 +43,50 @@ class StatusFile:
             self.values["missing"] = news["missing"]
         if "refused" in news:
             self.values["refused"] = [*self.values["refused"], news["refused"]][-20:]
+            self.values["refusals"] = self.values.get("refusals", 0) + 1
         self._write()
+        for event in ("joined", "refused", "lost"):
+            if event in news:
+                self._note(event, **{"client" if event != "refused" else "reason": news.pop(event)}, **news)
 
     def event(self, event: dict[str, Any]) -> None:
         """A client answered, or did not."""
-        known = self.values["clients"].setdefault(self.names[event["client"]], {})
-        if event["reason"] is None:
+        name, reason = self.names[event["client"]], event["reason"]
+        known = self.values["clients"].setdefault(name, {})
+        outcome = event.get("outcome", "accepted" if reason is None else "untested")
+        known["uploads"] = {**known.get("uploads", {}), outcome: known.get("uploads", {}).get(outcome, 0) + 1}
+        if reason is None:
             known |= {"seen": time.time(), "round": event["round"], "problem": None}
+            self._round["accepted"].append(name)
         else:
-            known |= {"problem": event["reason"], "failures": known.get("failures", 0) + 1}
+            known |= {"problem": reason, "failures": known.get("failures", 0) + 1}
+            self._round[outcome][name] = reason
         self._write()
 
     def round(self, record: dict[str, Any]) -> None:
         """A round is over."""
         self.values["round"] = record["round"]
         self._write()
+        self._note("round", round=record["round"], **self._round)
+        self._round = _nothing()
 
     def end(self, state: str) -> None:
         """The run is over, in this state."""
         self.values["state"] = state
         self._write()
+        self._note("run ends", state=state)
+
+    def _note(self, event: str, **fields: Any) -> None:
+        if self.audit is not None:
+            self.audit.note(event, **fields)
 
     def _write(self) -> None:
         write_json(self.path, {**self.values, "updated": time.time()})
+
+
+def _nothing() -> dict[str, Any]:
+    """What came of the questions of a round: names of those accepted, reasons of the others."""
+    return {"accepted": [], "refused": {}, "late": {}, "untested": {}}
 
 
 def read_status(run: Path) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ clients = []  # who may take part; their order gives their numbers
 recipe = "recipe.toml"
 insecure = false
 join_timeout = 600     # seconds to wait for the clients before the first round
+# metrics_port = 9464  # metrics in Prometheus' text format, on 127.0.0.1 only: /metrics
 """
 
 RECIPE = """\
@@ -31,7 +32,7 @@ lr = 0.05
 eval_every = 5
 
 [transport]
-round_timeout = 300    # seconds to wait for the replies of a leg
+round_timeout = 120    # seconds to wait for the replies of a leg: more than the slowest client trains
 min_clients = 2        # with fewer replies the leg is repeated, then skipped
 too_few = "repeat"
 upload = "full"        # or fp16, int8

@@ -2,9 +2,6 @@
 
 `LivePage` answers two addresses: `/` is the page, `/data.json` what the run's files hold by now. What
 needs data set and models is costly; `follow` brings it up to date now and then, and once more at the end.
-
-Only 127.0.0.1 is listened on, and only requests that name it are answered: a web page elsewhere cannot
-read a run by letting its own name point here.
 """
 
 from __future__ import annotations
@@ -12,16 +9,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from ..core.errors import ConfigError, ProtofedError
+from ..core.errors import ProtofedError
 from ..runs.directory import RunDir
 from .collect import POINTS, as_report, read_run
 from .html import embedded, render
 from .inside import look_inside, look_outside
+from .loopback import Loopback
 
-HOST = "127.0.0.1"
 POLL_SECONDS = 0.25
 AWAY_SECONDS = 5.0  # a page that asked for nothing so long is closed
 REFRESH_SECONDS = 30.0  # between two looks at the models
@@ -38,24 +34,18 @@ class LivePage:
         self.ended = False
         self._asked = -AWAY_SECONDS  # when a page last asked
         self._told_end = threading.Event()
-        try:
-            self._server = ThreadingHTTPServer((HOST, port), _handler(self))
-        except (OSError, OverflowError) as error:
-            raise ConfigError(
-                f"--port: cannot listen on {HOST}:{port}: {error}; give another, or 0"
-            ) from error
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
+        pages = {"/": ("text/html", self.page), "/data.json": ("application/json", self.data)}
+        self._server = Loopback(pages, port, "--port")
 
     @property
     def port(self) -> int:
         """The port that is listened on, also where any free one was asked for."""
-        return int(self._server.server_address[1])
+        return self._server.port
 
     @property
     def url(self) -> str:
         """The page's address."""
-        return f"http://{HOST}:{self.port}/"
+        return self._server.url
 
     @property
     def watched(self) -> bool:
@@ -90,13 +80,11 @@ class LivePage:
             time.sleep(POLL_SECONDS)  # the answer is on its way
 
     def __enter__(self) -> LivePage:
-        self._thread.start()
+        self._server.__enter__()
         return self
 
     def __exit__(self, *problem: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.__exit__(*problem)
 
 
 def follow(live: LivePage, stopped: Callable[[], bool] = lambda: False, points: int = POINTS) -> None:
@@ -123,37 +111,3 @@ def follow(live: LivePage, stopped: Callable[[], bool] = lambda: False, points: 
     if live.watched and live.directory.summary is not None:
         look(lambda notes: look_inside(live.directory, points, notes))
     live.end()
-
-
-def _handler(live: LivePage) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked = self.headers.get("Host", "").removesuffix(f":{live.port}")  # which port 80 leaves out
-            if asked not in (HOST, "localhost"):
-                self._answer(403, "text/plain", f"ask for {live.url}")
-                return
-            pages = {"/": ("text/html", live.page), "/data.json": ("application/json", live.data)}
-            if self.path not in pages:
-                self._answer(404, "text/plain", "nothing here")
-                return
-            kind, make = pages[self.path]
-            try:
-                text = make()
-            except ProtofedError as error:
-                self._answer(500, "text/plain", str(error))
-            else:
-                self._answer(200, kind, text)
-
-        def _answer(self, code: int, kind: str, text: str) -> None:
-            body = text.encode()
-            self.send_response(code)
-            self.send_header("Content-Type", f"{kind}; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Cache-Control", "no-store")
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """The terminal belongs to the run."""
-
-    return Handler

@@ -16,6 +16,7 @@ from protofed.config import resolve
 from protofed.core.errors import ConfigError
 from protofed.deploy import certificates, serve
 from protofed.deploy.agreement import Agreement, agree
+from protofed.deploy.audit import Audit
 from protofed.deploy.certificates import days_left, read_certificate, write_key_pair
 from protofed.deploy.client_app import answer
 from protofed.deploy.init import init
@@ -74,7 +75,8 @@ def registered(folder):
 
 
 def forget(folder, home):
-    serve._forget_withdrawn_keys(read_server(folder / "server"), home)
+    settings = read_server(folder / "server")
+    serve._forget_withdrawn_keys(settings, home, Audit(settings.home, "run"))
     return (home / "state.db").exists()
 
 

@@ -83,7 +83,7 @@ def unfinished(runs: list[Path], tmp_path: Path) -> RunDir:
 
 def test_only_this_machine_is_answered(unfinished: RunDir) -> None:
     with LivePage(unfinished) as live:
-        assert live._server.server_address[0] == "127.0.0.1"
+        assert live._server._server.server_address[0] == "127.0.0.1"
         assert not live.watched
         assert "connect-src 'self'" in get(live.url)
         assert live.watched
