@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from ..core.errors import RunError
 from ..core.outside import SAID
+from ..core.version import VERSION
 from ..runs.files import finite
 
 NAME = "audit.jsonl"
@@ -47,7 +47,7 @@ class Audit:
     @contextmanager
     def server(self) -> Iterator[None]:
         """While `protofed server` runs: by whom it was started, and how it ended."""
-        self.note("server starts", by=getpass.getuser(), pid=os.getpid(), version=__version__)
+        self.note("server starts", by=getpass.getuser(), pid=os.getpid(), version=VERSION)
         try:
             yield
         except BaseException as error:

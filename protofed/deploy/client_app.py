@@ -13,8 +13,8 @@ from typing import Any
 from flwr.app import Message
 from flwr.clientapp import ClientApp
 
-from .. import __version__
 from ..core.errors import MessageError, ProtofedError
+from ..core.version import VERSION
 from ..flower.codec import decode, encode
 from ..flower.packet import Meta, Packet
 from .notices import tell
@@ -43,7 +43,7 @@ def answer(settings: ClientSettings, packet: Packet) -> Packet:
     try:
         if kind == "hello":
             _check_version(settings, packet.meta.get("protofed"))
-            return Packet({"kind": "hello", "protofed": __version__, "member": _hello(settings)}, {})
+            return Packet({"kind": "hello", "protofed": VERSION, "member": _hello(settings)}, {})
         if kind == "refused":
             tell(settings.home, f"refused by the server: {packet.meta.get('reason')}; asked again soon")
             return Packet({"kind": "refused"}, {})
@@ -57,9 +57,9 @@ def answer(settings: ClientSettings, packet: Packet) -> Packet:
 
 
 def _check_version(settings: ClientSettings, theirs: object) -> None:
-    if theirs != __version__:
+    if theirs != VERSION:
         told = f"{theirs}" if theirs else "an earlier version"
-        what = f"client {settings.name} has protofed {__version__}, the server {told}"
+        what = f"client {settings.name} has protofed {VERSION}, the server {told}"
         tell(settings.home, f"{what}: install the same on both")
         raise MessageError(f"{what}: install the same on both")
 

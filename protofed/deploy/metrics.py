@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
+from ..core.version import VERSION
 from ..reports.loopback import Loopback
 from ..runs.directory import RunDir
 from .status import overview
@@ -29,7 +29,7 @@ def render(run: Path) -> str:
     seconds = [line["seconds"] for line in RunDir(run).lines("metrics.jsonl")]
     clients, missing = found.get("clients", {}), found.get("missing", [])
     lines = [
-        *_metric("info", "gauge", "Version of protofed.", [({"version": __version__}, 1)]),
+        *_metric("info", "gauge", "Version of protofed.", [({"version": VERSION}, 1)]),
         *_metric("running", "gauge", "1 while the server app works.", [({}, _running(found["state"]))]),
         *_metric("rounds", "gauge", "Rounds of the whole run.", [({}, found.get("rounds", 0))]),
         *_metric("rounds_done_total", "counter", "Rounds played.", [({}, found["rounds_done"])]),

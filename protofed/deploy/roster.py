@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from .. import __version__
 from ..core.errors import ConfigError, EngineError, MessageError
 from ..core.outside import SAID, reading, shown
+from ..core.version import VERSION
 from ..flower.link import Letters
 from ..flower.packet import Packet
 from .agreement import Agreement, Member, parse_member
@@ -100,9 +100,7 @@ class Roster:
         for node in sorted(self._online.keys() - set(self._nodes.values())):
             asked_late = time.monotonic() < self._refused.get(node, (0.0, ""))[0] + AGAIN_SECONDS
             if not asked_late and not self._letters.waits_for(node):
-                self._letters.send(
-                    node, Packet({"kind": "hello", "protofed": __version__}, {}), HELLO_SECONDS
-                )
+                self._letters.send(node, Packet({"kind": "hello", "protofed": VERSION}, {}), HELLO_SECONDS)
         self._collect()
         if self.agreement is not None:
             for client, node in self._nodes.items():
@@ -207,6 +205,6 @@ class Roster:
 
 
 def _check_version(theirs: Any) -> None:
-    if theirs != __version__:
+    if theirs != VERSION:
         told = "an earlier version" if theirs is None else shown(theirs).strip("'\"")
-        raise MessageError(f"it has protofed {told}, the server {__version__}: install the same on both")
+        raise MessageError(f"it has protofed {told}, the server {VERSION}: install the same on both")

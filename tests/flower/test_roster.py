@@ -66,7 +66,7 @@ def test_a_corrected_client_gets_in_without_a_restart(site, monkeypatch):
 
 def test_another_version_is_named_at_both_ends(site, monkeypatch):
     heard, said = Heard(), Notices(site.settings.home)
-    monkeypatch.setattr(client_app, "__version__", "0.0.7")
+    monkeypatch.setattr(client_app, "VERSION", "0.0.7")
     made = Roster(FakeGrid({5: node(site)}, {5: "one"}), ["one"], True, heard)
     made.refresh()
     (refused,) = heard.of("refused")
