@@ -32,7 +32,7 @@ def encode_texts(texts: Sequence[str], encoder: str, where: str) -> np.ndarray:
     if empty is not None:
         raise DataError(f"{where}: row {empty} has no text; fill it in, or remove the row")
     key = {"texts": _digest(json.dumps(list(texts)).encode()), "encoder": _identity(encoder, where)}
-    return np.asarray(cached("texts", [], key, lambda: {"x": _encode(texts, encoder, where)})["x"])
+    return np.array(cached("texts", [], key, lambda: {"x": _encode(texts, encoder, where)})["x"])
 
 
 def _encode(texts: Sequence[str], encoder: str, where: str) -> np.ndarray:
