@@ -306,7 +306,7 @@ def _print(found: dict[str, Any]) -> None:
 
 def _need_flower() -> None:
     if importlib.util.find_spec("flwr") is None:
-        raise EngineError("deployments need Flower: pip install 'protofed[flower]'")
+        raise EngineError("deployments need Flower: pip install 'protofed[deploy]'")
 
 
 def _say(text: str) -> None:

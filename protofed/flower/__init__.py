@@ -10,6 +10,7 @@ engine.py       the engine: jobs → exchange → replies, with a quorum
 link.py         exchange over a Flower grid
 reading_mark.py a reply that took the server down is not read a second time
 simulation.py   Flower's simulation engine as a link
+reaper.py       clears up after a simulation, also one that was killed
 
 Only codec.py, link.py and simulation.py import flwr.
 """

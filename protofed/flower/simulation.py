@@ -17,7 +17,10 @@ import importlib
 import logging
 import os
 import queue
+import secrets
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 import weakref
@@ -33,18 +36,23 @@ from ..core.user_files import load_file, loaded
 from ..engines.store import Store
 from ..engines.transport import Transport
 from ..engines.workers import own_cores
+from . import reaper
 from .engine import Flower
 from .packet import Exchanged, Packet
 from .respond import Desk, echo, respond
 from .vault import Vault
 
+log = logging.getLogger("protofed")
 START_SECONDS = 180  # Ray needs 10 to 30 s, more on a busy machine
+PREFIX = "protofed-flower-"
+LONGEST_PARENT = 20  # characters: of the 107 that the path of a socket may have, Ray needs 64 and we 26
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DISABLE_MEMORY_MONITOR": "1",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # whatever the system: no address but 127.0.0.1
 }
 
 
@@ -54,6 +62,39 @@ def simulated(
     """The engine of `--engine flower`."""
     runtime = Runtime(task.clients, workers)
     return on_runtime(runtime, task, data, store, transport, SimulationLink(runtime, task, data))
+
+
+def make_root() -> Path:
+    """A new folder for a simulation, which only this user can read; those of killed ones are cleared away.
+    Ray's sockets lie in it, whose paths must be short, so it lies in /tmp where the temporary folder's own
+    path is long."""
+    parent = Path(tempfile.gettempdir())
+    if len(str(parent)) > LONGEST_PARENT and Path("/tmp").is_dir():
+        parent = Path("/tmp")
+    for folder in reaper.abandoned(parent, PREFIX):
+        reaper.clear(folder)
+    root = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    reaper.claim(root)
+    return root
+
+
+def start_reaper(root: Path) -> subprocess.Popen[bytes]:
+    """The process that clears `root` away when this one has ended, however it ended."""
+    command = [sys.executable, "-I", reaper.__file__, str(root)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+
+
+def stay_private() -> None:
+    """Ray on loopback alone, with a token that its processes ask each other for."""
+    late = "ray" in sys.modules  # it has read its variables already
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    for name, value in {**QUIET, **({} if late else token)}.items():
+        os.environ.setdefault(name, value)
+    from ray._private import ray_constants
+
+    ray_constants.ENABLE_RAY_CLUSTER = False  # as its variable says
+    if late and os.environ.get("RAY_AUTH_MODE") != "token":
+        log.warning("Ray was imported before the simulation began: its processes run without a token")
 
 
 def on_runtime(
@@ -74,7 +115,8 @@ class Runtime:
     def __init__(self, nodes: int, workers: int | None = None):
         self.nodes = nodes
         self.workers = workers or own_cores()
-        self.root = Path(tempfile.mkdtemp(prefix="protofed-flower-"))
+        self.root = make_root()
+        self._reaper: subprocess.Popen[bytes] | None = None
         self._sweep = weakref.finalize(self, shutil.rmtree, self.root, True)
         self._thread: threading.Thread | None = None
         self._grid: Any = None
@@ -101,11 +143,13 @@ class Runtime:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout=60)
+        if self._reaper is not None:
+            self._reaper.communicate()  # closes the pipe; it ends when all is gone
         self._sweep()
 
     def _start(self) -> None:
-        for name, value in QUIET.items():
-            os.environ.setdefault(name, value)
+        stay_private()
+        self._reaper = start_reaper(self.root)
         importlib.import_module("flwr.simulation")  # before the thread does: Flower's imports are circular
         grids: queue.Queue[Any] = queue.Queue()
         self._thread = threading.Thread(target=self._simulate, args=(grids,), daemon=True)
@@ -136,6 +180,7 @@ class Runtime:
                         "num_cpus": self.workers,
                         "log_to_driver": False,
                         "logging_level": logging.ERROR,
+                        "_temp_dir": str(self.root / "ray"),
                     },
                     "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
                 },

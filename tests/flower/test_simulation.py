@@ -1,5 +1,6 @@
 """`--engine flower`: real Ray actors, one simulation for all cases."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from protofed.engines.transport import Transport
 from protofed.flower.simulation import Runtime, SimulationLink, on_runtime
 from protofed.testing import COUNTS, Toy
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'protofed[flower]'")
+if importlib.util.find_spec("ray") is None:  # not imported here: it would read its settings too early
+    pytest.skip("Ray is not installed: pip install 'protofed[flower]'", allow_module_level=True)
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray's and Flower's own code
 OWN = f"{Path(__file__).parents[1] / 'outside' / 'own_method.py'}:FedMedian"  # actors run the file too
 SOME = ("fedproto", "fcclplus")  # kept models; three legs and public data
