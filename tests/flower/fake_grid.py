@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from flwr.app import Error, Message
+from flwr.app import Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from protofed.flower.codec import decode, encode
 
 
 class FakeGrid:
-    """`nodes[id]` answers a packet with a packet, an exception (Flower's error) or None (silence)."""
+    """`nodes[id]` answers with a packet, the content of a message, an exception (Flower's error) or None."""
 
     def __init__(self, nodes, names=None, keys=None):
         TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1
@@ -60,4 +60,5 @@ class FakeGrid:
     def _reply(self, message, answer):
         if isinstance(answer, Exception):
             return Message(Error(code=2, reason=str(answer)), reply_to=message)
-        return Message(encode(answer), reply_to=message)
+        content = answer if isinstance(answer, RecordDict) else encode(answer)
+        return Message(content, reply_to=message)

@@ -1,5 +1,8 @@
 """Exchange over a grid: who answers what."""
 
+import json
+import struct
+
 import numpy as np
 import pytest
 import safetensors.torch
@@ -80,3 +83,43 @@ def test_an_array_of_another_kind_is_refused():
     content.array_records["arrays"]["more"] = Array(np.ones(3))
     with pytest.raises(MessageError, match="unexpected array 'more'"):
         decode(content)
+
+
+def buffer(header: object, body: bytes = bytes(16), length: int | None = None) -> bytes:
+    """A safetensors buffer with this header."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + body
+
+
+ENTRY = {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}
+BUFFERS = {
+    "no bytes": b"x",
+    "a header without end": buffer({"x": ENTRY}, length=2**60),
+    "a header that is no text": buffer(b"\xff" * 20),
+    "a shape that is a text": buffer({"x": {**ENTRY, "shape": "4"}}),
+    "a shape below zero": buffer({"x": {**ENTRY, "shape": [-4]}}),
+    "a shape without end": buffer({"x": {**ENTRY, "shape": [10**14]}}),
+    "a shape of many axes": buffer({"x": {**ENTRY, "shape": [1] * 9 + [4]}}),
+    "offsets beyond the bytes": buffer({"x": {**ENTRY, "data_offsets": [0, 10**12]}}),
+    "two arrays in one place": buffer({"x": ENTRY, "y": ENTRY}),
+    "an unknown kind": buffer({"x": {**ENTRY, "dtype": "PICKLE"}}),
+    "nested a thousand deep": buffer(b'{"x":' * 1000 + b"1" + b"}" * 1000),
+    "nothing named": buffer([1, 2]),
+    "a name without end": buffer({"x" * 1000: ENTRY}),
+    "an array twice": buffer(b'{"x": %s, "x": %s}' % ((json.dumps(ENTRY).encode(),) * 2)),
+    "bytes left over": buffer({"x": ENTRY}, bytes(64)),
+}
+
+
+@pytest.mark.parametrize("case", BUFFERS)
+def test_a_damaged_buffer_is_the_fault_of_its_client_alone(case):
+    content = encode(Packet({"kind": "echo"}, {}))
+    content.config_records["meta"]["codes"] = "{}"
+    data = BUFFERS[case]
+    content.array_records["arrays"]["buffer"] = Array("uint8", (len(data),), "safetensors", data)
+    got, _ = exchange({100: echo, 101: lambda packet: content, 102: echo})
+    assert list(got.replies) == [0, 2]
+    assert got.failures.keys() == {1}
+    assert got.failures[1].startswith("client 1: message: ")
+    assert "cannot be read" not in got.failures[1]  # foreseen, not merely survived
+    assert len(got.failures[1]) < 300
