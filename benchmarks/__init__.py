@@ -7,6 +7,6 @@
 - `aggregation`, `server_step`, `scale`: the server alone, FedTGP's server step, growing federations
 - `machine`: what it is, memory, timing by turns
 - `defaults`: what every method reaches by its bare name, not of speed
-- `house`, `walks`: measures of the code, not of speed
+- `house`, `walks`, `dependencies`: measures of the code and what it rests on, not of speed
 - `goals`, `tables`, `figure`: what we want to reach, and how results are shown
 """

@@ -2,7 +2,7 @@
 
 Zhang et al., *PFLlib*, arxiv.org/abs/2312.04992 (HtFLlib uses the same). Each file holds one pickled
 dict {"x": array, "y": array} under the key `data`. A pickle may run any code, so it is read with an
-unpickler that knows NumPy arrays and nothing else; other content is refused.
+unpickler that knows descriptions of NumPy arrays and nothing else; other content is refused.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import io
 import json
 import pickle
 import pickletools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -22,26 +23,56 @@ from ..core.errors import DataError
 from .base import Dataset, Split
 from .loader import Loader
 
-_RECONSTRUCT: Any = np.empty(0).__reduce__()[0]
-_SCALAR: Any = np.float64(0).__reduce__()[0]
-_ARRAY = object()  # stands for the class in the pickle: nobody can call it
-
-
-def _reconstruct(kind: Any, shape: Any, code: Any) -> Any:
-    """As pickles of arrays begin: an empty one, whose content follows. Any other shape would be allocated."""
-    if kind is not _ARRAY or shape != (0,):
-        raise pickle.UnpicklingError(f"an array that begins with shape {str(shape)[:50]}")
-    return _RECONSTRUCT(np.ndarray, (0,), b"b")
-
-
-_SAFE: dict[tuple[str, str], Any] = {("numpy", "ndarray"): _ARRAY, ("numpy", "dtype"): np.dtype}
-_SAFE |= {(f"numpy.{core}.multiarray", "_reconstruct"): _reconstruct for core in ("core", "_core")}
-_SAFE |= {(f"numpy.{core}.multiarray", "scalar"): _SCALAR for core in ("core", "_core")}
+_NUMBERS = re.compile(r"[biuf](1|2|4|8)|O8?")  # types of arrays as pickles name them
 _PLACES = ("PUT", "BINPUT", "LONG_BINPUT")  # opcodes that make the reader's list of places so long
 
 
+class _Dtype:
+    """Stands for numpy.dtype: holds what the pickle says, and lets NumPy see it when it is checked. (NumPy's
+    own way trusts a pickle: a damaged one ends the process.)"""
+
+    def __init__(self, code: Any, *_: Any):
+        if not isinstance(code, str) or not _NUMBERS.fullmatch(code):
+            raise pickle.UnpicklingError(f"an array of type {str(code)[:20]!r}")
+        self.code, self.order = code, "|"
+
+    def __setstate__(self, state: Any) -> None:
+        if state[1] not in ("<", ">", "|", "="):
+            raise pickle.UnpicklingError("a type of unknown byte order")
+        self.order = state[1]
+
+    @property
+    def made(self) -> np.dtype:
+        return np.dtype(self.order + self.code)
+
+
+class _Array:
+    """Stands for an array, which is made of checked parts when it is asked for."""
+
+    def __init__(self, *_: Any):
+        self.state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    @property
+    def made(self) -> Any:
+        _, shape, dtype, fortran, raw = self.state
+        if not isinstance(dtype, _Dtype) or not all(type(size) is int and size >= 0 for size in shape):
+            raise pickle.UnpicklingError("an array without type or shape")
+        if dtype.code.startswith("O"):  # the outermost: one object
+            if shape != () or not isinstance(raw, list) or len(raw) != 1:
+                raise pickle.UnpicklingError("an array of objects")
+            return raw[0]
+        return np.frombuffer(raw, dtype.made).reshape(shape, order="F" if fortran else "C")
+
+
+_SAFE: dict[tuple[str, str], Any] = {("numpy", "ndarray"): _Array, ("numpy", "dtype"): _Dtype}
+_SAFE |= {(f"numpy.{core}.multiarray", "_reconstruct"): _Array for core in ("core", "_core")}
+
+
 class _ArrayUnpickler(pickle.Unpickler):
-    """Knows NumPy arrays only."""
+    """Knows arrays of numbers only, as descriptions."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _SAFE:
@@ -83,7 +114,7 @@ def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
             member = check_member(archive.getinfo("data.npy"), path)
             with archive.open(member) as stream:
                 data = _read_pickled(stream, str(path))
-        x, y = np.asarray(data["x"]), np.asarray(data["y"])
+        x, y = (np.asarray(one.made if isinstance(one, _Array) else one) for one in (data["x"], data["y"]))
     for name, array in (("x", x), ("y", y)):
         if array.dtype.kind not in "biuf" or array.ndim == 0:
             raise DataError(
@@ -100,4 +131,4 @@ def _read_pickled(stream: IO[bytes], where: str) -> Any:
     for number, (opcode, argument, _) in enumerate(pickletools.genops(data)):
         if opcode.name in _PLACES and int(argument or 0) > number:
             raise pickle.UnpicklingError("places that no writer makes")
-    return _ArrayUnpickler(io.BytesIO(data)).load().item()
+    return _ArrayUnpickler(io.BytesIO(data)).load().made

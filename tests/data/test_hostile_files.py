@@ -147,6 +147,20 @@ def test_a_pickle_in_a_pfllib_file_runs_and_allocates_nothing(case, tmp_path, ca
     assert "ran" not in capsys.readouterr().out
 
 
+def test_a_pickled_type_that_ends_numpy_is_refused(tmp_path):
+    """Whole numbers renamed to time spans without their unit: NumPy's own reader ends the process."""
+    whole = npy(np.array({"x": X, "y": Y}, dtype=object))
+    for part in ("train", "test"):
+        (tmp_path / part).mkdir()
+        with zipfile.ZipFile(tmp_path / part / "0.npz", "w") as out:
+            out.writestr("data.npy", whole)
+    assert len(load(f"pfllib:{tmp_path}").x) == 16
+    with zipfile.ZipFile(tmp_path / "train" / "0.npz", "w") as out:
+        out.writestr("data.npy", whole.replace(b"i8", b"m8"))
+    with pytest.raises(DataError, match="an array of type 'm8'"):
+        load(f"pfllib:{tmp_path}")
+
+
 def test_a_pfllib_folder_with_endless_classes_is_refused(tmp_path):
     for part in ("train", "test"):
         (tmp_path / part).mkdir()
