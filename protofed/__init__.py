@@ -12,23 +12,28 @@ from .core.escape import guard_log
 from .core.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from .api import Client, Result, federate, run
+    from .api import Client, federate, run
     from .core.algorithm import Algorithm, Leg, Needs, Phase, methods
     from .core.errors import ProtofedError
     from .models.base import Model
+    from .result import Result, Results
+    from .use.compared import Compared, compare
     from .use.trained import Trained, load
 
 __all__ = [
     "Algorithm",
     "Client",
+    "Compared",
     "Leg",
     "Model",
     "Needs",
     "Phase",
     "ProtofedError",
     "Result",
+    "Results",
     "Trained",
     "__version__",
+    "compare",
     "federate",
     "load",
     "methods",
@@ -36,8 +41,15 @@ __all__ = [
 ]
 
 guard_log()
-_MODULES = ("api", "core.algorithm", "core.errors", "models.base")  # the first registers all methods
+_MODULES = (
+    "api",
+    "result",
+    "core.algorithm",
+    "core.errors",
+    "models.base",
+)  # the first registers all methods
 _ELSEWHERE = {"Trained": "use.trained", "load": "use.trained"}
+_ELSEWHERE |= {"Compared": "use.compared", "compare": "use.compared"}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,20 @@ from .core.client import assemble, kept_names
 from .core.data import LocalData, without_samples
 from .core.errors import ConfigError, DataError, ProtofedError
 from .core.needs import check_batches, check_epochs
-from .core.record import Record
 from .core.task import ClientTurn
 from .core.user_files import caller_line, reason
 from .data.features import odd_features
 from .data.federated import OwnData
 from .data.holdout import balanced_samples, hold_out_samples
 from .data.own import Samples, read_samples
+from .experiment import GIVEN
 from .federating import make_federation, settle_engine
 from .models.given_modules import check_modules, class_names, copy_module, group_modules, input_shapes, two_of
-from .runs.about import AboutRun
+from .result import Result, Results
+from .resuming import reopen_given
+from .runs.bars import RoundBar
 from .runs.directory import RunDir
 from .runs.kept_files import recipe_of_run
-from .runs.outcome import Outcome
 
 log = logging.getLogger("protofed")
 
@@ -49,60 +50,33 @@ class Client:
     test: Samples | None = None
 
 
-@dataclass
-class Result:
-    """What a run gave. `metrics` has one record a round; `models` the trained modules of `federate`, one for
-    each client, in their order. `engine_reason` says why `auto` chose its engine."""
-
-    metrics: list[dict[str, Any]]
-    config: Config
-    state: Record
-    path: Path | None = None
-    models: list[nn.Module] = field(default_factory=list)
-    engine_reason: str = ""
-
-    @property
-    def engine(self) -> str:
-        """The engine that ran the clients."""
-        return self.config.system.engine
-
-    def accuracy(self, mode: str | None = None) -> float:
-        """Mean test accuracy over clients in the last round, in percent, under a prediction mode.
-
-        Without a mode: the one that the method's paper reports.
-        """
-        run = Outcome(self.metrics, about=AboutRun(self.config.make_method().modes))
-        mode = mode or run.main
-        if mode is None or not run.modes:
-            raise ConfigError("no accuracy: no client has test samples")
-        if mode not in run.modes:
-            raise ConfigError(f"no accuracy named {mode!r}; this run has {', '.join(run.modes)}")
-        return run.last(mode)
-
-
 def run(
     method: str | Path | None = None,
     *,
     out: str | Path | None = None,
     force: bool = False,
+    progress: bool = False,
+    seeds: int | Sequence[int] | None = None,
     options: Mapping[str, Any] | None = None,
     **settings: Any,
-) -> Result:
+) -> Any:
     """Run a method (a name, or FILE.py:CLASS) on a data set, or a recipe (a .toml or .json path).
 
-    Settings are those of `protofed run --help`: data, partition, models, clients, rounds, lr, …
+    Settings are those of `protofed run --help`: data, partition, models, clients, rounds, lr, … The result is
+    a `Result`; with `seeds` (a number, or a list of them) `Results`, with a folder seed-N for each in `out`.
     """
     layers: list[Mapping[str, Any]] = []
     if method is not None:
         path = Path(method)
         is_file = path.suffix in (".toml", ".json")
         layers.append(recipe_of_run(path) if is_file else {"method": str(method)})
-    config = resolve(*layers, {**settings, "options": options or {}})
-    built = experiment.build(config)
-    directory = RunDir.create(Path(out), built.config.to_dict(), force) if out else None
-    records = _carry_out(built, directory)
-    where = directory.path if directory else None
-    return Result(records, built.config, built.federation.state, where, engine_reason=built.engine_reason)
+
+    def one(seed: Mapping[str, int], place: Path | None) -> Result:
+        built = experiment.build(resolve(*layers, {**settings, **seed, "options": options or {}}))
+        directory = RunDir.create(place, built.config.to_dict(), force) if place else None
+        return _result(built, directory, _carry_out(built, directory, progress))
+
+    return _each_seed(one, seeds, out, settings)
 
 
 def federate(
@@ -111,16 +85,75 @@ def federate(
     *,
     classes: int | Sequence[str] | None = None,
     inplace: bool = False,
+    out: str | Path | None = None,
+    force: bool = False,
+    resume: bool = False,
+    progress: bool = False,
+    seeds: int | Sequence[int] | None = None,
     options: Mapping[str, Any] | None = None,
     **settings: Any,
-) -> Result:
+) -> Any:
     """Train modules of your own, from the weights that they have, on your own data.
 
     Your modules stay as they are: the trained ones are copies, in `result.models`. With `inplace=True` the
-    weights are written into your modules too, and these are `result.models`.
+    weights are written into your modules too, and these are `result.models`. `out`: a run directory, which
+    the commands read; with `resume=True` and the same clients one that was interrupted goes on, or a finished
+    one for more rounds. `seeds` (a number, or a list): one run each, in folders seed-N of `out`.
     """
     clients = _check_call(clients, settings)
-    config = resolve({"method": method}, {**settings, "options": options or {}, "clients": len(clients)})
+    if resume and out is None:
+        raise ConfigError("federate: resume: say which run, with out=RUN")
+    if inplace and seeds is not None:
+        raise ConfigError("federate: inplace: one module cannot take the weights of several seeds")
+
+    def one(seed: Mapping[str, int], place: Path | None) -> Result:
+        chosen = {**settings, **seed, "options": options or {}, "clients": len(clients)}
+        built, models = _build(clients, resolve({"method": method}, chosen), classes, inplace)
+        directory: RunDir | None = None
+        if resume and place is not None:
+            directory = reopen_given(built, place)
+        else:
+            _hand_out(built, models)
+            directory = RunDir.create(place, built.config.to_dict(), force) if place else None
+        result = _result(built, directory, _carry_out(built, directory, progress))
+        _collect(built, models)
+        return replace(result, models=models)
+
+    return _each_seed(one, seeds, out, settings)
+
+
+def _each_seed(
+    one: Callable[[Mapping[str, int], Path | None], Result],
+    seeds: int | Sequence[int] | None,
+    out: str | Path | None,
+    settings: Mapping[str, Any],
+) -> Result | Results:
+    """One run, or one for each seed."""
+    place = Path(out).absolute() if out is not None else None  # a later change of the folder changes nothing
+    if seeds is None:
+        return one({}, place)
+    first = int(settings.get("seed", 0))
+    chosen = list(range(first, first + seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise ConfigError(f"seeds: expected a number from 1 on, or different seeds, got {seeds!r}")
+    return Results([one({"seed": seed}, place / f"seed-{seed}" if place else None) for seed in chosen])
+
+
+def _result(built: experiment.Experiment, directory: RunDir | None, records: list[dict[str, Any]]) -> Result:
+    """What there is now: of a resumed run with the rounds before."""
+    last = built.last_test
+    if directory is not None:
+        records = directory.lines("metrics.jsonl")
+        last = next(reversed(directory.lines("clients.jsonl")), last)
+    path = directory.path if directory else None
+    state, why = built.federation.state, built.engine_reason
+    return Result(records, built.config, state, path, engine_reason=why, per_client=last)
+
+
+def _build(
+    clients: Sequence[Client], config: Config, classes: int | Sequence[str] | None, inplace: bool
+) -> tuple[experiment.Experiment, list[nn.Module]]:
+    """The experiment of clients that were given, and the modules that will have the weights."""
     algorithm = config.make_method()
     check_epochs(algorithm, config.train.epochs)
     train, test = _samples(clients, config)
@@ -143,18 +176,18 @@ def federate(
     for warning in [*odd_features([part.x for part in train], "federate"), *check_batches(task, data)]:
         log.warning(warning)
     config, why = settle_engine(config, task, data)
+    config = replace(config, data=GIVEN, partition=GIVEN, models=GIVEN)
     federation = make_federation(config, task, data)
-    built = experiment.Experiment(config, task, data, federation, engine_reason=why)
-    _hand_out(built, models)
-    records = _carry_out(built, None)
-    _collect(built, models)
-    return Result(records, config, federation.state, models=models, engine_reason=why)
+    return experiment.Experiment(config, task, data, federation, engine_reason=why), models
 
 
-def _carry_out(built: experiment.Experiment, directory: RunDir | None) -> list[dict[str, Any]]:
+def _carry_out(
+    built: experiment.Experiment, directory: RunDir | None, progress: bool
+) -> list[dict[str, Any]]:
     """All rounds. An error in code of the caller's, say a model's forward, is one that names their line."""
     try:
-        return experiment.carry_out(built, directory)
+        with RoundBar(built.config, quiet=not progress) as bar:
+            return experiment.carry_out(built, directory, bar if progress else None)
     except ProtofedError:
         raise
     except Exception as error:

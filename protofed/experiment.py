@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -36,7 +36,7 @@ from .metrics.scores import summarise
 from .models.groups import assign
 from .models.probe import check_model
 from .runs.about import AboutRun, has_about, write_about
-from .runs.contents import EARLIER, check_contents, contents
+from .runs.contents import EARLIER, check_contents, contents, of_given
 from .runs.directory import RunDir
 from .runs.findings import Aloud, judge_test
 from .runs.fits import check_fits
@@ -63,11 +63,13 @@ class Experiment:
     split: Split | None = None
     engine_reason: str = ""  # why `auto` chose it; empty if it was asked for
     remarks: Sequence[str] = ()  # of those who brought the samples
+    last_test: dict[str, Any] = field(default_factory=dict)  # client by client, as in clients.jsonl
 
     @cached_property
     def contents(self) -> dict[str, str]:
         """Fingerprints of what the run rests on."""
-        return contents(named_here(self.config), self.dataset, self.split, self.task.public)
+        found = contents(named_here(self.config), self.dataset, self.split, self.task.public)
+        return {**found, **of_given(self.data)} if self.config.data == GIVEN else found
 
     @property
     def active(self) -> range:
@@ -113,8 +115,9 @@ class Experiment:
     def _test(self, run: RunDir | None, round: int, losses: Sequence[float], last: bool) -> dict[str, Any]:
         started, federation = time.perf_counter(), self.federation
         scores = federation.evaluate(self.tested())
+        self.last_test = {"round": round, **per_client(scores)}
         if run:
-            run.append("clients.jsonl", {"round": round, **per_client(scores)})
+            run.append("clients.jsonl", self.last_test)
         found = summarise(scores)
         algorithm, classes = self.task.algorithm, self.task.C
         found |= judge_test(algorithm, federation.state, scores, found["acc"], losses, classes)
@@ -130,6 +133,11 @@ def build(config: Config) -> Experiment:
         raise ConfigError(
             "data: the samples of a deployed run lie with its clients; start its server with "
             "`protofed server`, or try the federation with `protofed deploy rehearse`"
+        )
+    if config.data == GIVEN:
+        raise ConfigError(
+            "data: models and samples of this run were given in Python: go on with the same call of "
+            "protofed.federate, and out=RUN, resume=True"
         )
     torch.set_num_threads(config.system.threads)
     algorithm = config.make_method()
@@ -292,15 +300,16 @@ def _about(experiment: Experiment) -> AboutRun:
         one_class = one_class_clients(dataset, split, experiment.tested())
     about = AboutRun.of_task(experiment.task, one_class)
     shapes, dense = input_shapes(experiment.task, experiment.data, dataset)
-    about = replace(about, shapes=shapes, dense=dense)
+    groups = tuple(experiment.task.group_index.tolist()) if experiment.config.models == GIVEN else ()
+    about = replace(about, shapes=shapes, dense=dense, group_index=groups)
     earlier = {EARLIER: "not known"} if experiment.federation.round else {}  # of a run without about.json
     return replace(about, notes=tuple(experiment.notes()), fingerprints={**experiment.contents, **earlier})
 
 
 def named_here(config: Config) -> dict[str, Any]:
-    """The settings whose files lie on this machine: of a deployed run, not the models of its clients."""
+    """The settings whose files lie on this machine: of a deployed run, or one of Python, not its models."""
     settings = config.to_dict()
-    return {**settings, "models": ""} if config.data == DEPLOYED else settings
+    return {**settings, "models": ""} if config.data in (DEPLOYED, GIVEN) else settings
 
 
 def _maker(shape: Any, num_classes: int) -> Callable[[str], nn.Module]:

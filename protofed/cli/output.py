@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from ..core.escape import visible
-
-
-class PlainConsole(Console):
-    """Text is shown as it is: brackets are no markup, and nothing in it acts on the terminal."""
-
-    def __init__(self, stderr: bool = False):
-        super().__init__(stderr=stderr, markup=False, emoji=False)
-
-    def render_str(self, text: str, **how: Any) -> Text:
-        """All strings come through here, those in tables too."""
-        return super().render_str(visible(text, lines=True), **{**how, "markup": False, "emoji": False})
+from ..runs.bars import PlainConsole
 
 
 def make_console() -> Console:

@@ -6,78 +6,30 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+from rich.progress import TextColumn, TimeRemainingColumn
 
 from ..config import Config
-from ..core.escape import visible
-from ..runs.records import headline
+from ..runs.bars import RoundBar
 from . import stop
-from .output import PlainConsole
 
 
-class PlainColumn(TextColumn):
-    """Text beside a bar, shown as it is: see `PlainConsole`."""
-
-    def render(self, task: Task) -> Text:
-        """One line."""
-        return Text(visible(self.text_format.format(task=task)))
-
-
-def round_bar(quiet: bool, *more: ProgressColumn) -> Progress:
-    """A bar of rounds with what was reached and how long it took."""
-    return Progress(
-        PlainColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        PlainColumn("{task.fields[accuracy]}"),
-        TimeElapsedColumn(),
-        *more,
-        console=PlainConsole(stderr=True),
-        disable=quiet,
-    )
-
-
-class RoundProgress:
+class RoundProgress(RoundBar):
     """Called with each round's record. An interruption says how to go on."""
 
     def __init__(self, config: Config, out: Path, quiet: bool):
+        super().__init__(config, quiet, TextColumn("left"), TimeRemainingColumn())
         self.out = out
-        self.modes = config.make_method().modes
-        self._bar = round_bar(quiet, TextColumn("left"), TimeRemainingColumn())
-        self._task = self._bar.add_task(config.method, total=config.rounds.rounds, accuracy="")
-        self.round = 0
         self.every = config.system.checkpoint_every
-
-    def __enter__(self) -> RoundProgress:
-        self._bar.start()
-        return self
 
     def __call__(self, record: dict[str, Any]) -> None:
         self.round = record["round"]
         stop.check()
-        accuracy = headline(record, self.modes)
-        fields: dict[str, Any] = {"accuracy": accuracy} if accuracy else {}
-        self._bar.update(self._task, completed=self.round, **fields)
-        if record.get("failed"):
-            for client, reason in record["failed"].items():
-                self._bar.console.print(
-                    f"round {self.round}: client {client} left out: {reason}", style="yellow"
-                )
+        super().__call__(record)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        super().__exit__(kind, error, trace)
         if kind is KeyboardInterrupt:
             where = f"after round {self.round}" if self.round else "before the first round ended"
             saved = self.round - self.round % self.every

@@ -15,6 +15,7 @@ from ..runs.outcome import Outcome
 from ..studies.plan import Planned
 from ..studies.runner import FINISHED, Done, carry_out, read_budget
 from ..studies.study_files import own_name, runs_of, study_mark, write_latex, write_study
+from ..studies.study_progress import StudyProgress
 from ..studies.tournament import (
     Tournament,
     choose,
@@ -24,7 +25,7 @@ from ..studies.tournament import (
     read_tournament,
 )
 from ..studies.tournament_table import draw_pareto, records, standings, tournament_tables
-from .study import StudyProgress, add_study_flags, print_tables, say_written
+from .study import add_study_flags, print_tables, say_written
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ about.py        about.json: what is known before the first round
 records.py      the record of one round
 outcome.py      what a run reached: the one reader for show, report, studies, status and trackers
 findings.py     what must be known before an accuracy is believed: collapse, with cause and remedy
+frames.py       rounds as tables of pandas; notebook.py: tables and charts for notebooks; bars.py: progress
 modes.py        titles and meanings of prediction modes
 files.py        files that are whole or not there; line_files.py: metrics.jsonl and clients.jsonl
 lock.py         one process writes at a time

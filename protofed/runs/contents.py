@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.checksums import digest
-from ..core.data import LocalData
+from ..core.data import ClientData, LocalData
 from ..core.errors import RunError
 from ..core.version import VERSION
 from ..data import Dataset, Split
@@ -45,6 +45,12 @@ def of_data(dataset: Dataset) -> dict[str, str]:
 def of_split(split: Split) -> dict[str, str]:
     """Of the rows of each client."""
     return {SPLIT: content_of_split(split)}
+
+
+def of_given(data: ClientData) -> dict[str, str]:
+    """Of samples that the user brings."""
+    parts = [part(client) for client in range(len(data)) for part in (data.train, data.test)]
+    return {DATA: content_of_arrays([array.cpu().numpy() for one in parts for array in (one.x, one.y)])}
 
 
 def of_public(public: LocalData | None) -> dict[str, str]:

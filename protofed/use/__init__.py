@@ -7,5 +7,5 @@ tested_model.py a model whose scores are more than its network's logits
 predicted.py    names and scores of new samples
 prediction_files.py   predictions as csv and JSON
 model_files.py  a model as safetensors, ONNX or torch.export; card.py: the model card beside it
-frames.py       records as tables of pandas
+compared.py     `protofed.compare`
 """

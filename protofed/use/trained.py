@@ -19,8 +19,8 @@ from ..data.inputs import FLOATS, WHOLE, InputRule, ready
 from ..data.new_rows import NewRows, read_new
 from ..reports.collect import collect
 from ..reports.html import write_page
+from ..runs.frames import frame_of, round_rows
 from ..runs.outcome import Outcome
-from .frames import frame_of, round_rows
 from .opened import Opened, open_run
 from .predicted import Predicted, Prototypes
 from .sites import is_server_run, is_site, open_server, open_site
