@@ -58,6 +58,12 @@ class System:
 
     engine: str = option("auto", "how clients are run", choices=ENGINES)
     workers: int | None = option(None, "worker processes (default: one per core)", low=1)
+    worker_timeout: float | None = option(
+        None,
+        "seconds without an answer after which a worker process is replaced (default: ten times what earlier "
+        "work took, at least 60; 3600 before the first answer)",
+        above=0,
+    )
     device: str = option("cpu", "torch device")
     dtype: str = option("float32", "precision", choices=("float32", "float64"))
     threads: int = option(1, "torch threads in this process", low=1, high=1024)

@@ -51,7 +51,8 @@ def make_engine(config: Config, task: Task, data: ClientData) -> Engine:
     """The engine that the settings name."""
     if config.system.engine == "flower":
         return _flower(config, task, data)
-    return choose.make(config.system.engine, task, data, Store(), config.system.workers)
+    system = config.system
+    return choose.make(system.engine, task, data, Store(), system.workers, system.worker_timeout)
 
 
 def _flower(config: Config, task: Task, data: ClientData) -> Engine:

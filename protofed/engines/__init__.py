@@ -8,6 +8,7 @@ base.py             what an engine is
 sequential.py       one client after the other: the reference
 cohort.py           many clients as one stacked network; stacked.py: its layers
 workers.py          processes, one per core; worker_process.py: what happens in one
+watchdog.py         ends those that hang
 choose.py           which engine suits a run
 transport.py        settings of messages for the Flower engine, which is in protofed/flower
 """

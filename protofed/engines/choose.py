@@ -62,12 +62,19 @@ def choose(task: Task, data: ClientData, participants: int) -> Choice:
     return Choice("workers", f"{cores} cores")
 
 
-def make(name: str, task: Task, data: ClientData, store: Store, workers: int | None = None) -> Engine:
+def make(
+    name: str,
+    task: Task,
+    data: ClientData,
+    store: Store,
+    workers: int | None = None,
+    worker_timeout: float | None = None,
+) -> Engine:
     """An engine by name. ("flower" keeps files, so it is made higher up: `federating.make_engine`.)"""
     if name == "flower":
         raise EngineError("engine flower is made by federating.make_engine")
     if name == "cohort":
         return Cohort(task, data, store)
     if name in ("workers", "workers+cohort"):
-        return Workers(task, data, store, workers, cohort=name == "workers+cohort")
+        return Workers(task, data, store, workers, name == "workers+cohort", worker_timeout)
     return Sequential(task, data, store)

@@ -5,8 +5,8 @@ so data sets and modules are shared until written to. A worker keeps the states 
 and gets only what it lacks. Work is planned from client sizes alone, never from timing, so that cohorts
 have the same members in a resumed run; an idle worker takes whole shares from a busy one.
 
-A worker that dies is replaced and its share is done again; the round is not lost. Workers end with their
-parent, also when it is killed.
+A worker that dies is replaced and its share is done again; the round is not lost. One that hangs is ended
+(watchdog.py), and so replaced too. Workers end with their parent, also when it is killed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from multiprocessing import connection, get_all_start_methods, get_context
 from multiprocessing.process import BaseProcess
@@ -33,6 +35,7 @@ from .base import Engine, Job
 from .cohort import LARGEST, Cohort
 from .sequential import Sequential
 from .store import Store
+from .watchdog import Patience, Watchdog, Watched
 from .worker_process import Raised, Scores, TestOrder, Trained, TrainOrder, pack, unpack, work
 
 TRIES = 3  # how often a share may kill its worker
@@ -63,6 +66,8 @@ class Worker:
     pipe: connection.Connection
     queue: deque[Share] = field(default_factory=deque)
     doing: Share | None = None
+    owes: Watched | None = None  # the answer to what it is doing
+    begun: float = 0.0
     # States that the worker has; the store decides how long they stay in memory here.
     held: WeakValueDictionary[int, ClientState] = field(default_factory=WeakValueDictionary)
 
@@ -79,14 +84,22 @@ class Workers(Engine):
     window: ClassVar[int | None] = 2048  # bounds the replies that wait for their turn
 
     def __init__(
-        self, task: Task, data: ClientData, store: Store, workers: int | None = None, cohort: bool = False
+        self,
+        task: Task,
+        data: ClientData,
+        store: Store,
+        workers: int | None = None,
+        cohort: bool = False,
+        timeout: float | None = None,
     ):
         super().__init__(task, data, store)
         if "fork" not in get_all_start_methods():
             raise EngineError("the worker engine needs a system that can fork; use the engine sequential")
         self.count = workers or own_cores()
         self.cohort = cohort
+        self.patience = Patience(timeout)
         self._workers: list[Worker] = []
+        self._watchdog: Watchdog | None = None
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Answer]:
         """Replies, failures and blocks of them."""
@@ -101,6 +114,9 @@ class Workers(Engine):
 
     def close(self) -> None:
         """End all processes."""
+        if self._watchdog is not None:
+            self._watchdog.close()
+            self._watchdog = None
         for worker in self._workers:
             worker.pipe.close()
         deadline = time.monotonic() + 2
@@ -169,7 +185,7 @@ class Workers(Engine):
                     continue
                 for worker in self._workers:
                     self._feed(kind, worker)
-                answers |= self._collect()
+                answers |= self._collect(kind)
         finally:
             if waiting:  # the reader gave up, or something failed: start clean next time
                 self.close()
@@ -192,20 +208,33 @@ class Workers(Engine):
             elif state is None:
                 worker.held.pop(job.client, None)
         held = frozenset(job.client for job in jobs if job.client in worker.held)
-        with contextlib.suppress(OSError):  # it died: noticed when its answer is awaited
-            worker.pipe.send_bytes(pack(kind(jobs, states, held)))
+        share, worker.begun = worker.doing, time.monotonic()
+        limit = self.patience.limit(kind.__name__, share.weight, share.tries)
+        worker.owes = Watched(worker.process, limit)
+        order = pack(kind(jobs, states, held))
+        with self._waiting([worker]), contextlib.suppress(OSError):  # it died: noticed later
+            worker.pipe.send_bytes(order)
 
-    def _collect(self) -> dict[int, Any]:
+    def _waiting(self, workers: Iterable[Worker]) -> AbstractContextManager[None]:
+        assert self._watchdog is not None
+        return self._watchdog.waiting([worker.owes for worker in workers if worker.owes is not None])
+
+    def _collect(self, kind: Kind) -> dict[int, Any]:
         """Wait for at least one worker, and take what there is."""
         answers: dict[int, Any] = {}
         busy = {worker.pipe: worker for worker in self._workers if worker.doing is not None}
-        for pipe in connection.wait(list(busy)):
+        with self._waiting(busy.values()):
+            ready = connection.wait(list(busy))
+        for pipe in ready:
             worker = busy[pipe]  # type: ignore[index]
             try:
-                message = unpack(worker.pipe.recv_bytes(), self.task)
+                with self._waiting([worker]):
+                    message = unpack(worker.pipe.recv_bytes(), self.task)
             except (EOFError, OSError):
                 answers |= self._replace(worker)
                 continue
+            assert worker.doing is not None
+            self.patience.learn(kind.__name__, worker.doing.weight, time.monotonic() - worker.begun)
             worker.doing = None
             match message:
                 case Raised():
@@ -218,10 +247,10 @@ class Workers(Engine):
         return answers
 
     def _replace(self, worker: Worker) -> dict[int, Any]:
-        """A new process for a dead one; its share goes back, unless it has killed too many."""
+        """A new process for one that died or hung; its share goes back, unless it was the end of too many."""
         worker.process.join(timeout=1)
-        code, share = worker.process.exitcode, worker.doing
-        log.warning("worker %d (process %d) died, exit code %s", worker.number, worker.process.pid or 0, code)
+        share, how = worker.doing, _end_of(worker)
+        log.warning("worker %d (process %d) %s", worker.number, worker.process.pid or 0, how)
         worker.pipe.close()
         fresh = self._fork(worker.number)
         worker.process, worker.pipe, worker.doing, worker.held = fresh.process, fresh.pipe, None, fresh.held
@@ -231,12 +260,13 @@ class Workers(Engine):
         if share.tries < TRIES:
             worker.queue.appendleft(share)
             return {}
-        reason = f"its worker process died {TRIES} times, exit code {code} (out of memory?)"
+        reason = f"{TRIES} times its worker process {how}"
         clients = [job.client for job in share.jobs]
         return {client: Failure(client, f"client {client}: {reason}") for client in clients}
 
     def _start(self) -> None:
         if not self._workers:
+            self._watchdog = Watchdog()
             for group in range(len(self.task.groups)):
                 self.task.live(group)  # built once, before the fork
             for number in range(self.count):  # each closes the pipes of those before it
@@ -258,6 +288,14 @@ class Workers(Engine):
             process.start()
         theirs.close()
         return Worker(number, process, ours)
+
+
+def _end_of(worker: Worker) -> str:
+    owes, code = worker.owes, worker.process.exitcode
+    if owes is not None and owes.ended:
+        seconds = f"{owes.limit:.0f} s (--worker-timeout sets the time)"
+        return f"has not answered for {seconds} and was replaced; its work is done again"
+    return f"died, exit code {code}" + (" (out of memory?)" if code == -signal.SIGKILL else "")
 
 
 def _noted(worker: Worker, answer: Answer) -> dict[int, Answer]:

@@ -13,6 +13,7 @@ import torch
 
 from protofed.core.errors import ConfigError, EngineError, MessageError
 from protofed.core.record import Nothing
+from protofed.engines import watchdog, workers
 from protofed.engines.workers import Workers
 from protofed.testing import Toy, assert_equal, snapshot
 
@@ -40,6 +41,74 @@ def test_a_killed_worker_is_named_and_replaced_and_the_round_is_not_lost(caplog)
     assert_equal(snapshot(reference), snapshot(experiment))
 
 
+@pytest.mark.parametrize("engine", ["workers", pytest.param("workers+cohort", marks=pytest.mark.slow)])
+def test_a_stopped_worker_is_replaced_and_the_numbers_are_equal(caplog, monkeypatch, engine):
+    """Stopped when it has nothing to do: the parent cannot know before it waits for it."""
+    monkeypatch.setattr(watchdog, "TICK", 0.05)
+    settings = {"rounds": 3, "engine": engine, "workers": 2}
+    reference = play(Toy("fedproto"), **settings)
+    experiment = Toy("fedproto").build(**settings)
+    federation = experiment.federation
+    federation.play()
+    federation.engine.patience.fixed = 1.0
+    victim = federation.engine._workers[0].process.pid
+    os.kill(victim, signal.SIGSTOP)
+    with caplog.at_level(logging.WARNING, logger="protofed"):
+        experiment.play(None)
+    federation.engine.close()
+    assert f"worker 0 (process {victim}) has not answered for 1 s " in caplog.text
+    assert not psutil.pid_exists(victim)
+    assert_equal(snapshot(reference), snapshot(experiment))
+
+
+def test_an_order_larger_than_the_pipe_does_not_block_on_a_stopped_worker(monkeypatch):
+    """Nobody reads the pipe: the parent would wait within its own write."""
+    monkeypatch.setattr(watchdog, "TICK", 0.05)
+    pack = workers.pack
+    monkeypatch.setattr(workers, "pack", lambda message: bytes(pack(message)) + bytes(10**6))
+    experiment = Toy("fedavg").build(rounds=2, engine="workers", workers=1, worker_timeout=1.0)
+    federation = experiment.federation
+    federation.play()
+    os.kill(federation.engine._workers[0].process.pid, signal.SIGSTOP)
+    record = federation.play()
+    federation.engine.close()
+    assert (record["clients"], record["failed"]) == (6, {})
+
+
+def test_a_worker_in_an_endless_loop_is_replaced_and_its_client_fails_alone(monkeypatch):
+    monkeypatch.setattr(watchdog, "TICK", 0.05)
+    settings = {"engine": "workers", "workers": 2, "on_failure": "drop", "worker_timeout": 0.5}
+    experiment = Toy("fedavg").build(rounds=1, **settings)
+    good, parent = experiment.data.train, os.getpid()
+
+    def endless(client):
+        while client == 3 and os.getpid() != parent:
+            pass
+        return good(client)
+
+    monkeypatch.setattr(experiment.data, "train", endless)
+    record = experiment.federation.play()
+    experiment.federation.engine.close()
+    assert list(record["failed"]) == ["3"]
+    assert "3 times its worker process has not answered" in record["failed"]["3"]
+    assert record["clients"] == 5
+
+
+def test_a_slow_first_round_is_no_hang():
+    """An hour before anything is known; afterwards ten times the slowest for as much work, a minute at
+    least, and twice as much for a share that was cut off before."""
+    patience = watchdog.Patience()
+    assert patience.limit("TrainOrder", 5.0) == 3600
+    patience.learn("TrainOrder", 5.0, 100.0)
+    patience.learn("TrainOrder", 5.0, 1.0)
+    assert patience.limit("TrainOrder", 5.0) == 10 * 100
+    assert patience.limit("TrainOrder", 10.0, tries=1) == 2 * 10 * 200
+    assert patience.limit("TestOrder", 5.0) == 3600
+    patience.learn("TestOrder", 5.0, 1.0)
+    assert patience.limit("TestOrder", 5.0) == 60
+    assert watchdog.Patience(7.0).limit("TrainOrder", 5.0, tries=2) == 7
+
+
 def test_a_client_that_always_kills_its_worker_fails_alone(monkeypatch):
     """The block is tried three times; then its client is left out and the others count."""
     experiment = Toy("fedavg").build(rounds=1, engine="workers", workers=2, on_failure="drop")
@@ -55,7 +124,7 @@ def test_a_client_that_always_kills_its_worker_fails_alone(monkeypatch):
     record = experiment.federation.play()
     experiment.federation.engine.close()
     assert list(record["failed"]) == ["3"]
-    assert "died 3 times, exit code 17" in record["failed"]["3"]
+    assert "3 times its worker process died, exit code 17" in record["failed"]["3"]
     assert record["clients"] == 5
 
 
@@ -66,7 +135,7 @@ def test_a_test_that_kills_its_worker_names_the_client(monkeypatch):
     experiment.federation.play()
     experiment.federation.engine.close()
     monkeypatch.setattr(FedProto, "predict", lambda *args: os._exit(9))
-    with pytest.raises(EngineError, match=r"test of client \d: its worker process died 3 times"):
+    with pytest.raises(EngineError, match=r"test of client \d: 3 times its worker process died"):
         experiment.federation.evaluate(range(6))
     experiment.federation.engine.close()
 
