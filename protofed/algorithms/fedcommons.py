@@ -29,12 +29,15 @@ Choices:
 - The server's state is a sum, so it does not depend on partition, order or participation once everybody has
   taken part, and `protofed forget` takes a client out of it exactly. Networks that were trained beside a
   teacher which knew the client keep what they have learned of it: `forget --networks anew`.
+- Until a client has fitted T, that is before its second training, it predicts with T = 1.
 - Before anybody else's sums are there (round 1; with standardised inputs round 2 too) the teacher is the
   prior alone.
 - Vectors and sequences are standardised: mean and deviation of each input are fixed in the first round, by
   those who take part in it, and stay when a client is taken out.
 - Clients see the totals: with two of them, each other's sums.
-- T is fitted on at most 1,000 samples and never below 1.
+- T is fitted on at most 1,000 samples, with targets softened as in Platt scaling, and never below 1: a
+  handful of samples that the others' sums tell apart would otherwise make the teacher sure of everything,
+  and its prior idle.
 """
 
 from __future__ import annotations

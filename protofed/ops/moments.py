@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from .prototypes import class_sums
+from .prototypes import class_sums, one_hot
 
 UNKNOWN = -1e4  # score of a class that nobody has: it never wins, and stays finite
 FLAT = 1e-9  # of a mean square: rounding, not spread
@@ -132,25 +132,34 @@ def log_prior(n: Tensor) -> Tensor:
 
 
 def fit_temperature(scores: Tensor, y: Tensor, prior: Tensor, known: Tensor) -> float:
-    """The T from 1 to 1000 with the least CE(scores / T + log prior, y), over samples of known classes.
+    """The T from 1 to 1000 with the least cross-entropy of scores / T + log prior, over known classes.
 
-    Searched on finer and finer grids of log T. Not below 1: a few samples that are all told apart would ask
-    for ever more certainty.
+    A few samples that are all told apart would ask for ever more certainty, so targets are softened as in
+    Platt scaling: of n samples each counts (n+1)/(n+2) for its class, the rest for others by their priors.
+    Searched on finer and finer grids of log T.
     """
     mine = known[y]
     scores, y = scores[mine], y[mine]
     if not len(y):
         return 1.0
+    targets = _softened(y, prior.exp() * known)
     low, high = math.log(COOLEST), math.log(HOTTEST)
     best = low
     for _ in range(FINE):
         grid = torch.linspace(low, high, COARSE, dtype=torch.float64).tolist()
-        costs = [float(_cost(scores, y, prior, known, t)) for t in grid]
+        costs = [float(_cost(scores, targets, prior, known, t)) for t in grid]
         best = grid[min(range(len(grid)), key=costs.__getitem__)]
         step = (high - low) / (COARSE - 1)
         low, high = max(math.log(COOLEST), best - step), min(math.log(HOTTEST), best + step)
     return math.exp(best)
 
 
-def _cost(scores: Tensor, y: Tensor, prior: Tensor, known: Tensor, log_t: float) -> Tensor:
-    return cross_entropy((scores / math.exp(log_t) + prior).masked_fill(~known, UNKNOWN), y)
+def _softened(y: Tensor, shares: Tensor) -> Tensor:
+    """[n, C]: (n+1)/(n+2) at the label, the rest spread over the other classes by their shares."""
+    sure, hot = (len(y) + 1) / (len(y) + 2), one_hot(y, len(shares), shares.dtype)
+    others = shares * (1 - hot)
+    return sure * hot + (1 - sure) * others / others.sum(1, keepdim=True).clamp(min=1e-12)
+
+
+def _cost(scores: Tensor, targets: Tensor, prior: Tensor, known: Tensor, log_t: float) -> Tensor:
+    return cross_entropy((scores / math.exp(log_t) + prior).masked_fill(~known, UNKNOWN), targets)

@@ -180,7 +180,8 @@ def test_teacher_by_hand():
     head = gaussian_head(both)
     t = float(mem["temperature"])
     wanted = (mine @ head.weight.T + head.bias) / t + torch.tensor([3 / 4, 1 / 4], dtype=torch.float64).log()
-    got = method.predict(Plain(), mine, data, down, {"sent": torch.zeros(4)})
+    assert t > 1
+    got = method.predict(Plain(), mine, data, down, {"temperature": mem["temperature"]})
     torch.testing.assert_close(got["prior"], wanted)
     torch.testing.assert_close(got["clf"], wanted)  # the network says 0
     torch.testing.assert_close(

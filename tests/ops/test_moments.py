@@ -105,12 +105,12 @@ def test_prior_by_hand():
 
 
 def test_temperature_by_hand():
-    """Two classes, equal priors, margins of 2 for ten samples of which one is wrong: the sigmoid of 2/T must
-    be 0.9, so T = 2 / log 9 = 0.91 < 1, and 1 is taken. Margins of 20: T = 20 / log 9 = 9.10."""
-    y = torch.tensor([0] * 9 + [1])
+    """Two classes, equal priors, ten samples of one margin: each counts 11/12 for its class. All right: the
+    sigmoid of margin/T must be 11/12, T = margin / log 11. One wrong: (9·11/12 + 1/12)/10 = 5/6, T = margin /
+    log 5. A margin of 1 would ask for T < 1, and 1 is taken."""
     prior, known = floats([0.5, 0.5]).log(), torch.tensor([True, True])
-    for margin, wanted in ((2.0, 1.0), (20.0, 20 / math.log(9))):
-        scores = floats([[margin, 0.0]] * 10)
+    for margin, wrong, wanted in ((20.0, 0, 20 / math.log(11)), (20.0, 1, 20 / math.log(5)), (1.0, 1, 1.0)):
+        scores, y = floats([[margin, 0.0]] * 10), torch.tensor([0] * (10 - wrong) + [1] * wrong)
         assert fit_temperature(scores, y, prior, known) == pytest.approx(wanted, rel=0.01)
 
 
