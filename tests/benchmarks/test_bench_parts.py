@@ -1,5 +1,7 @@
 """Parts of the benchmark: goals, tables, contenders, peers, memory."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from benchmarks.machine import Peak, interleaved
 from benchmarks.peer_client import loss, prototype_sums, train, w1
 from benchmarks.peers import PEERS, Peer, present
 from benchmarks.tables import BEGIN, END, markdown, tables, write_markdown
+from benchmarks.workloads import WORKLOADS, workload_config
 from protofed.core.rng import torch_generator
 from protofed.ops import tgp_server
 
@@ -177,3 +180,16 @@ def test_a_point_of_the_scale_counts_its_clients() -> None:
     assert (found["registered"], found["participants"]) == (200, 5)
     assert found["seconds"] > 0
     assert found["peak_mb"] >= found["own_mb"]
+
+
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_workloads_do_not_hang_on_defaults(name: str, tmp_path: Path) -> None:
+    """All that decides the work of a round is written down; W1's one local epoch stands in its title."""
+    settings = WORKLOADS[name].settings
+    assert {"preset", "epochs", "batch_size", "lr", "momentum"} <= settings.keys()
+    config = workload_config(name, tmp_path)[0] if name == "w1" else None
+    if config:
+        train = config.train
+        assert (train.epochs, train.batch_size, train.lr, train.momentum) == (1, 8, 0.01, 0.5)
+        assert config.preset == "paper"
+        assert "1 local epoch" in WORKLOADS[name].title

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from refusals import Call
 
 import protofed
 from protofed.algorithms.fedtgp import FedTGP, Server
@@ -168,3 +169,16 @@ def test_the_command_warns_and_show_repeats_it(tmp_path: Path) -> None:
     assert "majority class" in shown
     assert "chance 10.0 %" in shown
     assert "warning: " in shown
+
+
+def test_a_margin_at_its_clip_is_seen_in_run_show_and_report(call: Call) -> None:
+    """A high learning rate drives the prototypes apart until δ reaches τ."""
+    setting = ("--preset", "paper", "--tau", "10.1", "--lr", "0.5", "--epochs", "5", "--rounds", "10")
+    small = ("--clients", "4", "--models", "mlp", "--engine", "sequential", "--eval-every", "10")
+    done = call("run", "fedtgp", *setting, *small, "--out", "r")
+    said = "stands at its largest value, tau=10.1"
+    assert done.code == 0
+    assert [line for line in done.err.splitlines() if said in line][0].startswith("protofed: warning: fedtgp")
+    assert f"warning: the margin δ {said}" in call("show", "r").out
+    assert call("report", "r", "--out", "r.html", "--points", "8", "--quiet").code == 0
+    assert said in Path("r.html").read_text()
