@@ -178,7 +178,7 @@ def test_a_margin_at_its_clip_is_seen_in_run_show_and_report(call: Call) -> None
     done = call("run", "fedtgp", *setting, *small, "--out", "r")
     said = "stands at its largest value, tau=10.1"
     assert done.code == 0
-    assert [line for line in done.err.splitlines() if said in line][0].startswith("protofed: warning: fedtgp")
+    assert f"protofed: warning: fedtgp, round 10: the margin δ {said}" in done.err
     assert f"warning: the margin δ {said}" in call("show", "r").out
     assert call("report", "r", "--out", "r.html", "--points", "8", "--quiet").code == 0
     assert said in Path("r.html").read_text()
