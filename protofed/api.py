@@ -155,6 +155,11 @@ def _build(
 ) -> tuple[experiment.Experiment, list[nn.Module]]:
     """The experiment of clients that were given, and the modules that will have the weights."""
     algorithm = config.make_method()
+    if algorithm.needs.public:
+        raise ConfigError(
+            f"federate: {method} needs public samples, which cannot be given here; use protofed.run with "
+            "`public`"
+        )
     check_epochs(algorithm, config.train.epochs)
     train, test = _samples(clients, config)
     given = [c.model for c in clients]

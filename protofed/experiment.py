@@ -19,7 +19,7 @@ from .config import Config, resolve
 from .core.algorithm import Algorithm
 from .core.data import ClientData, LocalData
 from .core.errors import ConfigError
-from .core.needs import check_batches, check_data, check_epochs, check_models, check_optimiser
+from .core.needs import check_batches, check_data, check_epochs, check_inputs, check_models, check_optimiser
 from .core.rng import numpy_generator
 from .core.task import Group, Task
 from .data import Dataset, Split, divide, load
@@ -194,6 +194,7 @@ def make_task(
     )
     check_models(algorithm, groups, modules, dims)
     check_data(algorithm, public is not None, dense)
+    check_inputs(algorithm, shapes)  # type: ignore[arg-type]
     check_optimiser(algorithm, config.train)
     if config.rounds.newcomers >= len(group_index):
         raise ConfigError(

@@ -207,7 +207,7 @@ X, Y = data()
         ([], "federate: no clients were given"),
         (
             [client(Logits())],
-            r"model Logits#0: forward must return \(embedding, logits\), two tensors; got a ten",
+            r"model Logits of client 0: forward must return \(embedding, logits\), two tensors; got a ten",
         ),
         ([client(train=(X[:0], Y[:0]))], "client 0: train: no samples"),
         ([client(train=[])], "client 0: train: no samples"),
@@ -224,7 +224,7 @@ X, Y = data()
         ([client(train=[{"x": X}])], r"client 0: train: expected .* an item is a dict"),
         (
             [client(train=(X[:, :4], Y), test=None)],
-            r"model Pair#0: forward fails for an input of shape \[2, 4\]: .* \(test_api.py, line 3., in forw",
+            r"model Pair of client 0: forward fails for an input of shape \[2, 4\]: .* \(test_api.py, line 3.",
         ),
         (
             [client(), client(train=(X[:, :4], Y))],
@@ -232,7 +232,7 @@ X, Y = data()
         ),
         (
             [client(), client(Model(nn.Linear(5, 6), nn.Linear(6, 3)))],
-            "fedproto needs embeddings of one size, got Pair#0: 4, Model#1: 6",
+            "fedproto needs embeddings of one size, got Pair of client 0: 4, Model of client 1: 6",
         ),
     ],
 )

@@ -72,9 +72,10 @@ class HeteroFL(Algorithm):
         for number, group in enumerate(task.groups):
             problem = misfit(task.live(number).named(), wide)
             if problem:
+                example = ", such as small_cnn:width=8|small_cnn:width=16" if group.written else ""
                 raise ConfigError(
                     f"heterofl: model {group.name} is no slice of {task.groups[widest].name}: {problem}; "
-                    "give one family in several widths, such as small_cnn:width=8|small_cnn:width=16"
+                    f"give one family in several widths{example}"
                 )
         return Weights(wide)
 

@@ -27,10 +27,11 @@ def check_models(
         )
     if needs.embedding and len(set(dims)) > 1:
         sizes = ", ".join(f"{group.name}: {dim}" for group, dim in zip(groups, dims))
-        raise ConfigError(
-            f"{name} needs embeddings of one size, got {sizes}; set the same `dim` for all models "
-            f"(for example {groups[-1].name.split(':')[0]}:dim={dims[0]})"
-        )
+        remedy = "give the first output of forward the same number of columns in all models"
+        if groups[-1].written:
+            form = f"{groups[-1].name.split(':')[0]}:dim={dims[0]}"
+            remedy = f"set the same `dim` for all models (for example {form})"
+        raise ConfigError(f"{name} needs embeddings of one size, got {sizes}; {remedy}")
     for wanted, half in ((needs.base, "base"), (needs.head, "head")):
         shapes = {_shapes(module, half) for module in modules}
         if wanted and len(shapes) > 1:
@@ -56,6 +57,16 @@ def check_data(algorithm: Algorithm, has_public: bool, dense: bool) -> None:
     if dense and not algorithm.needs.dense:
         raise ConfigError(
             f"{algorithm.name} does not work with dense labels (segmentation); choose classification data"
+        )
+
+
+def check_inputs(algorithm: Algorithm, shapes: Sequence[tuple[int, ...]]) -> None:
+    """One shape of inputs where clients build models of others, such as an auxiliary one that all share."""
+    if algorithm.needs.peers and len(set(shapes)) > 1:
+        known = ", ".join(str(list(shape)) for shape in dict.fromkeys(shapes))
+        raise ConfigError(
+            f"{algorithm.name} has one model that all clients train, so their inputs must be of one shape; "
+            f"got {known}; choose a method that exchanges prototypes such as fedproto"
         )
 
 

@@ -35,6 +35,7 @@ class Group:
 
     name: str
     build: Callable[[], nn.Module]
+    written: bool = True  # as a form in the settings; else it is a module that was given in Python
 
 
 @dataclass(frozen=True)

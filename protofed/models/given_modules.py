@@ -86,9 +86,9 @@ def group_modules(models: Sequence[nn.Module], inputs: Sequence[Tensor]) -> tupl
             firsts.append(i)
             scratch.append(copy_module(model, i))
         index[i] = same[0] if same else len(firsts) - 1
-    names = [f"{type(models[first]).__name__}#{g}" for g, first in enumerate(firsts)]
+    names = [f"{type(models[first]).__name__} of client {first}" for first in firsts]
     groups = [
-        Group(name, lambda m=models[first]: copy.deepcopy(m))  # type: ignore[misc]
+        Group(name, lambda m=models[first]: copy.deepcopy(m), written=False)  # type: ignore[misc]
         for name, first in zip(names, firsts)
     ]
     return groups, index
@@ -144,7 +144,7 @@ def class_names(
     model: nn.Module,
 ) -> tuple[str, ...]:
     """Names as given; else as many numbers as the first client's model has logits."""
-    who = f"{type(model).__name__}#0"
+    who = f"{type(model).__name__} of client 0"
     embedding, logits = outputs(model, two_of(train[0].x), who)
     widths = [int(out.shape[1]) if out.ndim > 1 else 0 for out in (embedding, logits)]
     highest = max(int(part.y.max()) for part in [*train, *test] if len(part))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import re
 from typing import Any
 
 import numpy as np
@@ -167,8 +168,8 @@ def test_inputs(x: Any, words: str) -> None:
     ("classes", "words"),
     [
         (2, "label 2 found, but there are 2 classes"),
-        (5, "5 classes, but model Model#0 gives 3 logits"),
-        (10**9, "1000000000 classes, but model Model#0 gives 3 logits"),
+        (5, "5 classes, but model Model of client 0 gives 3 logits"),
+        (10**9, "1000000000 classes, but model Model of client 0 gives 3 logits"),
         (0, "classes: expected a number from 1 on or a list of names, got 0"),
         (2.5, "classes: expected a number from 1 on or a list of names, got 2.5"),
         ("abc", "got 'abc'"),
@@ -349,3 +350,34 @@ def test_the_engine_and_why_it_was_chosen(caplog: pytest.LogCaptureFixture) -> N
     assert result.engine in ("sequential", "cohort")
     assert result.engine_reason
     assert f"engine {result.engine} ({result.engine_reason})" in caplog.text
+
+
+def sized(hidden: int, inputs: int = 6) -> protofed.Client:
+    base = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU())
+    x, y = torch.randn(12, inputs), torch.arange(12) % 3
+    return protofed.Client(protofed.Model(base, nn.Linear(hidden, 3)), (x, y), (x, y))
+
+
+@pytest.mark.parametrize(
+    ("method", "clients", "words"),
+    [
+        (
+            "fedproto",
+            [(4, 6), (5, 6)],
+            "Model of client 1: 5; give the first output of forward the same",
+        ),
+        ("fedavg", [(4, 6), (5, 6)], "got 2 (Model of client 0, Model of client 1)"),
+        ("fedper", [(4, 6), (5, 6)], "differs among Model of client 0, Model of client 1"),
+        ("fcclplus", [(4, 6), (4, 6)], "federate: fcclplus needs public samples, which cannot be given here"),
+        ("fml", [(4, 6), (4, 7)], "their inputs must be of one shape; got [6], [7]"),
+        ("fedkd", [(4, 6), (4, 7)], "their inputs must be of one shape; got [6], [7]"),
+    ],
+)
+def test_needs_of_methods_are_told_in_terms_of_python(
+    method: str, clients: list[tuple[int, int]], words: str
+) -> None:
+    """No forms of settings such as Model#1:dim=4, no flags."""
+    with pytest.raises(ProtofedError) as caught:
+        protofed.federate([sized(*one) for one in clients], method, rounds=1)
+    assert words in str(caught.value)
+    assert not re.search(r"--[a-z]|#\d|:dim", str(caught.value))
