@@ -267,7 +267,7 @@ def test_labels_of_one_kind() -> None:
 
 def test_settings_are_named_without_dashes() -> None:
     assert "needs one architecture" in refused(Client(net(), (X, Y)), Client(Own(), (X, Y)), method="fedavg")
-    assert "as `public`" in refused(Client(net(), (X, Y)), method="fcclplus")
+    assert "protofed.run with `public`" in refused(Client(net(), (X, Y)), method="fcclplus")
     assert "momentum to 0" in refused(Client(net(), (X, Y)), method="scaffold", momentum=0.9)
 
 
