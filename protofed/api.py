@@ -157,7 +157,7 @@ def _build(
     algorithm = config.make_method()
     if algorithm.needs.public:
         raise ConfigError(
-            f"federate: {method} needs public samples, which cannot be given here; use protofed.run with "
+            f"federate: {algorithm.name} needs public samples, which cannot be given here; use protofed.run with "
             "`public`"
         )
     check_epochs(algorithm, config.train.epochs)
