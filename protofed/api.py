@@ -157,8 +157,8 @@ def _build(
     algorithm = config.make_method()
     if algorithm.needs.public:
         raise ConfigError(
-            f"federate: {algorithm.name} needs public samples, which cannot be given here; use protofed.run with "
-            "`public`"
+            f"federate: {algorithm.name} needs public samples, which cannot be given here; use "
+            "protofed.run with `public`"
         )
     check_epochs(algorithm, config.train.epochs)
     train, test = _samples(clients, config)
