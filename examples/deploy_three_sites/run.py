@@ -78,14 +78,20 @@ def deploy(folder: Path, rounds: int, minutes: float) -> int:
 
 
 def write_federation(
-    folder: Path, rounds: int, timeout: float = 300, quorum: int = 2, repeats: int = 2
+    folder: Path,
+    rounds: int,
+    timeout: float = 300,
+    quorum: int = 2,
+    repeats: int = 2,
+    host: str = "127.0.0.1",
 ) -> None:
     """`deploy init`, then each site's data, model and class names."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     recipe = folder.with_suffix(".toml")
     recipe.write_text(RECIPE.format(rounds=rounds, timeout=timeout, quorum=quorum, repeats=repeats))
     port, names = str(free_port()), ",".join(SITES)
-    protofed("deploy", "init", str(folder), "--clients", names, "--port", port, "--recipe", str(recipe))
+    where = ("--host", host, "--port", port)
+    protofed("deploy", "init", str(folder), "--clients", names, *where, "--recipe", str(recipe))
     for number, (name, (model, digits)) in enumerate(SITES.items()):
         site = folder / "clients" / name
         write_data(site / "data.npz", number, digits)
