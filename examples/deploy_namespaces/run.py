@@ -2,9 +2,9 @@
 
     python examples/deploy_namespaces/run.py [DIR]
 
-Each host is a network namespace of this machine with its own address; a switch in user space (switch.py) joins
-them. While the federation of examples/deploy_three_sites trains, a cable is cut and mended, packets are late and
-lost, a client moves to another address, and for a while nothing reaches a client whose own packets
+Each host is a network namespace of this machine with its own address; a switch in user space (switch.py)
+joins them. While the federation of examples/deploy_three_sites trains, a cable is cut and mended, packets are
+late and lost, a client moves to another address, and for a while nothing reaches a client whose own packets
 still arrive (a half-open connection). Every round waits for all three clients, so the result must be that of
 the same federation in one process. Needs root and iproute2; where something is missing it says so and ends.
 Everything is removed at the end, whatever happens.
@@ -91,8 +91,8 @@ class Hosts:
     def move(self, name: str, address: str) -> None:
         """Give a host another address; connections from the old one are dead without knowing it."""
         space, device = self.spaces[name], self.devices[name]
-        within(space, "ip", "addr", "add", f"{address}/24", "dev", device)
         within(space, "ip", "addr", "del", f"{self.addresses[name]}/24", "dev", device)
+        within(space, "ip", "addr", "add", f"{address}/24", "dev", device)
 
 
 @contextmanager
@@ -118,8 +118,6 @@ def deploy(folder: Path, minutes: float) -> int:
         example.write_federation(
             federation, ROUNDS, timeout=TIMEOUT, quorum=3, repeats=REPEATS, host=made.addresses["server"]
         )
-        toml = federation / "server" / "server.toml"
-        toml.write_text(toml.read_text().replace('listen = "127.0.0.1"', f'listen = "{NETWORK}.1"'))
         server = made.start("server", "server", str(federation / "server"), "--out", str(run))
         clients = [made.start(name, "client", str(federation / "clients" / name)) for name in example.SITES]
         try:

@@ -2,7 +2,7 @@
 
 Each host gets a TAP device. Whatever it sends comes here as a frame and goes to all others, later by the
 delay of both cables, or not at all: lost at random, or dropped because a cable is cut in that direction.
-Nothing tells the hosts, as with a real cable. `tc netem` could do it too, but many kernels are built without it.
+Nothing tells the hosts, as with a real cable. `tc netem` could do it too, but many kernels are built without.
 """
 
 from __future__ import annotations

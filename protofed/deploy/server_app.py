@@ -41,6 +41,7 @@ from .roster import Roster
 from .settings import ServerSettings, read_server
 from .status import StatusFile, alive
 
+ROUND_TIMEOUT = 120.0  # seconds, where the recipe says nothing: a client that hangs costs so much, once
 app = ServerApp()
 log = logging.getLogger("protofed")
 
@@ -172,7 +173,7 @@ def _sample(member: Member, dtype: torch.dtype) -> LocalData:
 
 def deployed_config(settings: ServerSettings) -> Config:
     """The recipe, with what a deployment fixes: every round is a checkpoint, failures are survived."""
-    config = resolve(read_recipe(settings.home / settings.recipe))
+    config = resolve({"round_timeout": ROUND_TIMEOUT}, read_recipe(settings.home / settings.recipe))
     for file in common_files(config.to_dict()):
         if absolute(file).parent != settings.home:
             raise ConfigError(f"{settings.recipe}: {file} must lie beside server.toml, as at the clients")

@@ -99,7 +99,8 @@ be rid of that too, start a new run.
 | what you see | what to look at |
 |---|---|
 | server: waiting for NAME | `supernode.log` in the client's directory |
-| client: not connected, again and again | `supernode.log`; is the port open to this host? |
+| client: not connected, again and again | the line says why: nothing answers, certificate, clock, key |
+| client: refused by the server | correct what the line names; the client is asked again by itself |
 | refused: its key is registered as … | `name` in client.toml: this key was made for another name |
 | refused: … is not what it was | model, data or classes changed during a run: start a new one |
 | certificate verify failed | `server` in client.toml must name {host}, and `ca.crt` be from here |

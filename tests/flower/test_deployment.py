@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from urllib.request import urlopen
 
 import psutil
 import pytest
 
+from protofed.deploy.processes import free_port
 from protofed.deploy.status import alive, read_status
 from protofed.runs.directory import RunDir
 
@@ -174,6 +176,88 @@ def test_clients_come_and_go(example, started, tmp_path):
     move_in(homes / "south", homes / "west")
     started("client", str(homes / "west"))
     assert run("third") == ["east", "north", "west"]
+
+
+TEN = """\
+method = "fedproto"
+rounds = 2
+epochs = 1
+lr = 0.05
+eval_every = 2
+
+[transport]
+round_timeout = 300
+min_clients = 10
+"""
+
+
+def test_ten_clients_at_once(example, started, tmp_path, capsys):
+    """All join, all take part in every round, and the run ends. What it took is printed (pytest -s)."""
+    federation, run = tmp_path / "federation", tmp_path / "run"
+    names = [f"site{number}" for number in range(10)]
+    (tmp_path / "recipe.toml").write_text(TEN)
+    made = (
+        "--clients",
+        ",".join(names),
+        "--port",
+        str(free_port()),
+        "--recipe",
+        str(tmp_path / "recipe.toml"),
+    )
+    example.protofed("deploy", "init", str(federation), *made)
+    for number, name in enumerate(names):
+        with open(federation / "clients" / name / "client.toml", "a") as file:
+            file.write(f'partition = "iid"\nparts = 10\npart = {number}\n')
+    server = started("server", str(federation / "server"), "--out", str(run))
+    for name in names:
+        started("client", str(federation / "clients" / name))
+    assert server.wait(timeout=60 * MINUTES) == 0
+    assert [line["clients"] for line in RunDir(run).lines("metrics.jsonl")] == [10, 10]
+    seconds = times(federation / "server" / "audit.jsonl")
+    took = f"joined after {seconds['run begins']:.0f} s, finished after {seconds['run ends']:.0f} s"
+    with capsys.disabled():
+        sys.stdout.write(f"\nten clients: {took}\n")
+
+
+def times(audit):
+    """Seconds from the start of the server to each event."""
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    moments = {line["event"]: datetime.fromisoformat(line["time"]) for line in lines}
+    return {event: (moment - moments["server starts"]).total_seconds() for event, moment in moments.items()}
+
+
+def test_a_client_that_died_is_waited_for_once(example, started, tmp_path):
+    """Killed with all that it started, as by a power cut: its round costs no more than `round_timeout`, and
+    no later one waits for it. Started again, it takes part again."""
+    federation, run = tmp_path / "federation", tmp_path / "run"
+    example.write_federation(federation, rounds=12, timeout=60, quorum=2)
+    server = started("server", str(federation / "server"), "--out", str(run))
+    clients = {name: started("client", str(federation / "clients" / name)) for name in example.SITES}
+    wait_for(lambda: len(rounds(run)) >= 1, server, "first round")
+    power_cut(clients["south"])
+    wait_for(lambda: taking_part(run)[-2:] == [2, 2], server, "rounds without the dead client")
+    started("client", str(federation / "clients" / "south"))
+    wait_for(lambda: taking_part(run)[-1] == 3, server, "round with the client that is back")
+    assert server.wait(timeout=60 * MINUTES) == 0
+    seconds = [line["seconds"] for line in RunDir(run).lines("metrics.jsonl")]
+    first = taking_part(run).index(2)
+    assert seconds[first] < 75
+    assert "joined lost joined" in " ".join(
+        line["event"]
+        for line in map(json.loads, (federation / "server" / "audit.jsonl").read_text().splitlines())
+        if line.get("client") == "south"
+    )
+
+
+def taking_part(run):
+    return [line["clients"] for line in RunDir(run).lines("metrics.jsonl")]
+
+
+def power_cut(process):
+    """No signal that can be caught, for anything that it started."""
+    own = psutil.Process(process.pid)
+    for one in [*own.children(recursive=True), own]:
+        one.kill()
 
 
 def move_in(old, new):

@@ -129,3 +129,13 @@ def test_files_lie_beside_server_toml(folder, tmp_path):
     (tmp_path / "g" / "server" / "recipe.toml").write_text(f'method = "{METHOD}:FedMedian"\n')
     with pytest.raises(ConfigError, match=r"must lie beside server\.toml"):
         deployed_config(read_server(tmp_path / "g" / "server"))
+
+
+def test_a_round_of_a_deployment_waits_two_minutes_unless_told_otherwise(tmp_path):
+    init(tmp_path / "g", ["a"], "127.0.0.1", 9443, None, insecure=True)
+    settings = read_server(tmp_path / "g" / "server")
+    recipe = settings.home / "recipe.toml"
+    recipe.write_text('method = "fedproto"\n')
+    assert deployed_config(settings).transport.round_timeout == 120
+    recipe.write_text('method = "fedproto"\n[transport]\nround_timeout = 7\n')
+    assert deployed_config(settings).transport.round_timeout == 7
