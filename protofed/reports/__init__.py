@@ -9,4 +9,5 @@ style.py       colours and numbers, the same wherever a chart is drawn
 html.py        content → one page that opens offline; the scripts that draw any chart are in page/
 paper.py       any chart → matplotlib; figures.py: all charts of a report as files
 live.py        the page over HTTP on this machine while a run goes on
+loopback.py    pages for programs of this machine only
 """
