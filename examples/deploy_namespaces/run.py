@@ -125,10 +125,12 @@ def deploy(folder: Path, minutes: float) -> int:
             code = server.wait(timeout=max(1, end - time.monotonic()))
         finally:
             example.stop([server, *clients])
+        addresses = sorted(made.switch.seen["south"])
         tell(f"{made.switch.passed} frames passed, {made.switch.dropped} were lost")
     if code:
         return code
-    return judge(example, folder, federation, run)
+    tell(f"south sent from {' and '.join(addresses)}")
+    return judge(example, folder, federation, run) if MOVED in addresses else 1
 
 
 def trouble(made: Hosts, run: Path, goes_on: Callable[[], bool]) -> None:
@@ -173,17 +175,16 @@ def bad_everywhere(made: Hosts) -> None:
 
 
 def judge(example, folder: Path, federation: Path, run: Path) -> int:
-    """All clients in all rounds, from where they are now, with the numbers of the rehearsal."""
+    """All clients in all rounds, with the numbers of the rehearsal."""
     took_part = [line["clients"] for line in RunDir(run).lines("metrics.jsonl")]
-    moved = f"{MOVED}:" in (run / "superlink.log").read_text(errors="replace")
     events = [json.loads(line)["event"] for line in (federation / "server" / "audit.jsonl").open()]
-    tell(f"clients in each round: {took_part}; south came from {MOVED}: {moved}")
+    tell(f"clients in each round: {took_part}")
     tell(f"audit.jsonl: joined {events.count('joined')} times, lost {events.count('lost')} times")
     example.protofed("status", str(run))
     example.protofed("deploy", "rehearse", str(federation), "--out", str(folder / "rehearsal"))
     difference = example.compare(run, folder / "rehearsal")
     print(f"largest difference to the same federation in one process: {difference:.2g}")
-    return 0 if took_part == [3] * ROUNDS and moved and difference < 1e-4 else 1
+    return 0 if took_part == [3] * ROUNDS and difference < 1e-4 else 1
 
 
 def tell(text: str) -> None:

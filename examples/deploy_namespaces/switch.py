@@ -12,6 +12,7 @@ import heapq
 import os
 import random
 import selectors
+import socket
 import struct
 import subprocess
 import threading
@@ -19,7 +20,7 @@ import time
 from dataclasses import dataclass
 
 TUN, TUNSETIFF, IFF_TAP, IFF_NO_PI = "/dev/net/tun", 0x400454CA, 0x0002, 0x1000
-FRAME = 65536
+FRAME, IPV4 = 65536, b"\x08\x00"
 
 
 @dataclass
@@ -39,6 +40,7 @@ class Switch(threading.Thread):
         super().__init__(daemon=True)
         self.cables: dict[str, Cable] = {}
         self.passed = self.dropped = 0
+        self.seen: dict[str, set[str]] = {}  # by host: addresses from which it sent packets
         self._files: dict[str, int] = {}
         self._random = random.Random(seed)
         self._ended = threading.Event()
@@ -79,6 +81,8 @@ class Switch(threading.Thread):
             frame = os.read(file, FRAME)
         except OSError:  # nothing there, or the device is down
             return
+        if frame[12:14] == IPV4:
+            self.seen.setdefault(host, set()).add(socket.inet_ntoa(frame[26:30]))
         for other in self._files:
             if other == host:
                 continue
