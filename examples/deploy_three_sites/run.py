@@ -4,9 +4,10 @@
 
 Three sites classify handwritten digits. Each has its own architecture, its own classes and its own
 numbering of them: class 0 of `north` is "zero", class 0 of `east` is "seven". Only the names are agreed.
-The script writes a federation with `protofed deploy init`, starts the server and the clients as separate
-processes, waits for the end, and compares the prototypes with a run of the same federation in one
-process. Everything is stopped at the end, whatever happens.
+The script writes a federation with `protofed deploy init`, lets each site make its key and enters the public
+halves (`deploy join`, `deploy accept`), starts the server and the clients as separate processes, waits for
+the end, and compares the prototypes with a run of the same federation in one process. Everything is stopped
+at the end, whatever happens.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SITES = {
     "south": ("mlp:dim=32", (9, 8, 7, 0, 1)),
 }
 RECIPE = """\
-method = "fedproto"
+method = "{method}"
 rounds = {rounds}
 epochs = 3
 lr = 0.05
@@ -84,16 +85,20 @@ def write_federation(
     quorum: int = 2,
     repeats: int = 2,
     host: str = "127.0.0.1",
+    method: str = "fedproto",
 ) -> None:
-    """`deploy init`, then each site's data, model and class names."""
+    """`deploy init`, then each site's key, data, model and class names."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     recipe = folder.with_suffix(".toml")
-    recipe.write_text(RECIPE.format(rounds=rounds, timeout=timeout, quorum=quorum, repeats=repeats))
+    values = {"rounds": rounds, "timeout": timeout, "quorum": quorum, "repeats": repeats, "method": method}
+    recipe.write_text(RECIPE.format(**values))
     port, names = str(free_port()), ",".join(SITES)
-    where = ("--host", host, "--port", port)
-    protofed("deploy", "init", str(folder), "--clients", names, *where, "--recipe", str(recipe))
+    more = ("--host", host, "--port", port, "--recipe", str(recipe), "--own-keys")
+    protofed("deploy", "init", str(folder), "--clients", names, *more)
     for number, (name, (model, digits)) in enumerate(SITES.items()):
         site = folder / "clients" / name
+        protofed("deploy", "join", str(site))
+        protofed("deploy", "accept", str(folder), name, str(site / "key.pub"))
         write_data(site / "data.npz", number, digits)
         lines = (site / "client.toml").read_text().splitlines()
         kept = [line for line in lines if not line.startswith(("model", "data"))]

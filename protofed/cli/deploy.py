@@ -47,7 +47,7 @@ def _add_deploy(commands: Any) -> None:
     init.add_argument("--clients", required=True, metavar="A,B,C", help="names of the clients")
     init.add_argument("--host", default="127.0.0.1", help="name or address of the server")
     init.add_argument("--port", type=int, default=9443, help="port of the server (default: 9443)")
-    init.add_argument("--recipe", type=Path, help="a recipe to copy (default: FedProto, 20 rounds)")
+    init.add_argument("--recipe", type=Path, help="a recipe to copy (default: FedProto, 30 rounds)")
     init.add_argument("--insecure", action="store_true", help="without certificates and keys")
     add = verbs.add_parser("add", help="put a further client into a federation", allow_abbrev=False)
     add.add_argument("folder", type=Path, metavar="DIR", help="the directory of `deploy init`")

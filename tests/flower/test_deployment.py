@@ -97,9 +97,40 @@ def test_example(tmp_path):
     done = subprocess.run([sys.executable, str(PATH), str(tmp_path)], timeout=60 * MINUTES, check=False)
     assert done.returncode == 0
     assert left_behind(tmp_path) == []
+    assert readable_by_others(tmp_path) == []
     summary = RunDir.open(tmp_path / "run").summary
     assert summary["rounds"] == 3
     assert summary["last"]["clf"]["mean"] > 80
+
+
+def readable_by_others(folder):
+    """Of what server and clients wrote: database, logs, run, states. What is in a directory of 0700 is out of
+    reach; still, each file is looked at by itself."""
+    places = [folder / "run", folder / "federation" / "server" / "flower"]
+    places += [
+        home / one for home in (folder / "federation" / "clients").iterdir() for one in ("state", "flower")
+    ]
+    logs = list(folder.glob("federation/clients/*/supernode.log"))
+    files = [path for place in places for path in (place, *place.rglob("*"))] + logs
+    assert len(files) > 30
+    assert any(path.name == "state.db" for path in files)
+    return [str(path) for path in files if path.stat().st_mode & 0o077 and not path.is_symlink()]
+
+
+def test_a_method_file_of_ones_own(example, started, tmp_path):
+    """`deploy init --recipe` with FILE.py:CLASS: the file lies at all sites, is compared and run there, and
+    the numbers are those of one process."""
+    method = Path(__file__).parents[1] / "outside" / "own_method.py"
+    federation, run = tmp_path / "federation", tmp_path / "run"
+    example.write_federation(federation, rounds=2, method=f"{method}:FedMedian")
+    server = started("server", str(federation / "server"), "--out", str(run))
+    for name in example.SITES:
+        assert (federation / "clients" / name / method.name).read_bytes() == method.read_bytes()
+        started("client", str(federation / "clients" / name))
+    assert server.wait(timeout=60 * MINUTES) == 0
+    assert [line["clients"] for line in RunDir(run).lines("metrics.jsonl")] == [3, 3]
+    example.protofed("deploy", "rehearse", str(federation), "--out", str(tmp_path / "rehearsal"))
+    assert example.compare(run, tmp_path / "rehearsal") < 1e-4
 
 
 def test_server_killed_and_resumed(example, started, tmp_path):
