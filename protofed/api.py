@@ -24,7 +24,7 @@ from .data.features import odd_features
 from .data.federated import OwnData
 from .data.holdout import balanced_samples, hold_out_samples
 from .data.own import Samples, read_samples
-from .experiment import GIVEN
+from .experiment import AS_GIVEN, GIVEN
 from .federating import make_federation, settle_engine
 from .models.given_modules import check_modules, class_names, copy_module, group_modules, input_shapes, two_of
 from .result import Result, Results
@@ -181,7 +181,7 @@ def _build(
     for warning in [*odd_features([part.x for part in train], "federate"), *check_batches(task, data)]:
         log.warning(warning)
     config, why = settle_engine(config, task, data)
-    config = replace(config, data=GIVEN, partition=GIVEN, models=GIVEN)
+    config = replace(config, data=GIVEN, partition=AS_GIVEN, models=AS_GIVEN)
     federation = make_federation(config, task, data)
     return experiment.Experiment(config, task, data, federation, engine_reason=why), models
 

@@ -46,7 +46,7 @@ from .runs.outcome import Outcome
 from .runs.records import number_in, per_client
 
 DEPLOYED = "deployment"  # as the data of a run whose samples lie with its clients (protofed.deploy)
-GIVEN = "given in Python"  # as data and models of a run of `federate`
+GIVEN, AS_GIVEN = "given in Python", "as given"  # as data, and as partition and models, of `federate`
 log = logging.getLogger("protofed")
 Progress = Callable[[dict[str, Any]], None]
 
@@ -301,7 +301,7 @@ def _about(experiment: Experiment) -> AboutRun:
         one_class = one_class_clients(dataset, split, experiment.tested())
     about = AboutRun.of_task(experiment.task, one_class)
     shapes, dense = input_shapes(experiment.task, experiment.data, dataset)
-    groups = tuple(experiment.task.group_index.tolist()) if experiment.config.models == GIVEN else ()
+    groups = tuple(experiment.task.group_index.tolist()) if experiment.config.data == GIVEN else ()
     about = replace(about, shapes=shapes, dense=dense, group_index=groups)
     earlier = {EARLIER: "not known"} if experiment.federation.round else {}  # of a run without about.json
     return replace(about, notes=tuple(experiment.notes()), fingerprints={**experiment.contents, **earlier})

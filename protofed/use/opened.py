@@ -117,7 +117,7 @@ def first_state(task: Task) -> Record:
 def make_task(config: Config, about: AboutRun, path: Path, models: Sequence[nn.Module] = ()) -> Task:
     """The task of a run, from what is kept of it."""
     classes, clients, shapes = about.classes, about.clients or config.clients, about.shapes
-    if config.models == experiment.GIVEN:
+    if config.data == experiment.GIVEN:
         groups, index = _given(models, about, clients)
     elif models:
         raise ConfigError(f"models: this run builds its own ({config.models}); leave them out")
