@@ -137,3 +137,41 @@ def test_a_report_says_that_its_data_is_another(call: Call, mine: Path) -> None:
     write_data(mine, 1)
     assert call("report", "r", "--out", "r.html").code == 0
     assert "its data npz:mine.npz changed" in Path("r.html").read_text()
+
+
+RECIPE = """
+data = "npz:mine.npz"
+partition = "iid"
+clients = 2
+models = "mlp:dim=4"
+rounds = 1
+engine = "sequential"
+[about]
+title = "A toy"
+seeds = 1
+[[about.rows]]
+name = "A"
+method = "local"
+[[about.columns]]
+name = "x"
+[published]
+mean = { A = [50.0] }
+"""
+
+
+@pytest.mark.parametrize("study", ["sweep", "reproduce"])
+def test_other_studies_reuse_what_matches_and_say_it(call: Call, mine: Path, study: str) -> None:
+    """The second time the run is reused by name; with other data at the same path it is run anew."""
+    Path("toy.toml").write_text(RECIPE)
+    argv = ("sweep", "local", "--over", "lr=0.1", *DATA, "--seeds", "1", "--out", "s")
+    argv = argv if study == "sweep" else ("reproduce", "toy.toml", "--out", "s")
+    first = call(*argv)
+    assert (first.code, "reused" in first.err + first.out) == (0, False), first.err
+    (run,) = Path("s/runs").iterdir()
+    again = call(*argv)
+    assert f"reused s/runs/{run.name}" in again.err + again.out
+    write_data(mine, 1)
+    anew = call(*argv)
+    assert "run anew: " in anew.err + anew.out
+    assert "its data npz:mine.npz changed" in anew.err + anew.out
+    assert len(list(Path("s/runs").iterdir())) == 2
