@@ -31,6 +31,8 @@ from .watch import Beside
 def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare `run` and `resume`; the options of the method that `run` names are flags too."""
     target = _find_target(argv[1:]) if argv[:1] == ["run"] else None
+    if argv[:1] == ["run"] and {"-h", "--help"} & set(argv):
+        _check_known(argv[1])
     parser = commands.add_parser(
         "run",
         help="run a method or a recipe",
@@ -167,8 +169,7 @@ def target_layers(target: str | None) -> list[dict[str, Any]]:
     path = Path(target)
     if path.suffix in (".toml", ".json"):
         return [recipe_of_run(path, _warn)]
-    if target not in methods:
-        raise ConfigError(unknown("method", target, methods) + " (or give a .toml recipe, or FILE.py:CLASS)")
+    _check_known(target)
     return [{"method": target}]
 
 
@@ -177,6 +178,12 @@ def _find_target(argv: Sequence[str]) -> str | None:
     words = [a for a in argv if not a.startswith("-")]
     named = [a for a in words if a in methods or Path(a).suffix in (".toml", ".json")]
     return next(iter([*named, *words]), None)
+
+
+def _check_known(first: str) -> None:
+    """Refuse a method that does not exist: also before its help, which would be that of no method."""
+    if not first.startswith("-") and Path(first).suffix not in (".toml", ".json") and first not in methods:
+        raise ConfigError(unknown("method", first, methods) + " (or give a .toml recipe, or FILE.py:CLASS)")
 
 
 def _method_of(target: str | None) -> str | None:

@@ -97,3 +97,7 @@ def test_errors_that_python_callers_see_name_no_flags(room: str) -> None:
     texts = {path: path.read_text() for path in (PACKAGE / room).rglob("*.py")}
     code = {path: re.sub(r'"""[\s\S]*?"""', "", text) for path, text in texts.items()}
     assert {path.name: flag.findall(text) for path, text in code.items() if flag.search(text)} == {}
+
+
+def test_help_on_a_method_that_does_not_exist(call: Call) -> None:
+    assert_refused(call("run", "fedtpg", "--help"), "unknown method 'fedtpg'", "fedtgp")
