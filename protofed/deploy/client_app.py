@@ -7,6 +7,8 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,11 @@ from ..flower.codec import decode, encode
 from ..flower.packet import Meta, Packet
 from .notices import tell
 from .settings import ClientSettings, read_client
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 app = ClientApp()
 
@@ -51,7 +58,8 @@ def answer(settings: ClientSettings, packet: Packet) -> Packet:
             return Packet(_store(settings, str(packet.meta["agreement"])), {})
         if kind == "echo":
             return _echo(packet)
-        return _work(settings, packet)
+        with _one_at_a_time(settings):
+            return _work(settings, packet)
     except ProtofedError as error:
         return Packet({"kind": str(kind), "error": " ".join(str(error).split())}, {})
 
@@ -103,6 +111,18 @@ def _forget_old_runs(settings: ClientSettings, current: Path) -> None:
 
 def _last_use(run: Path) -> float:
     return max(path.stat().st_mtime for path in [run / "agreement.json", *run.glob("*/journal.json")])
+
+
+@contextmanager
+def _one_at_a_time(settings: ClientSettings) -> Iterator[None]:
+    """A client that was too late may still train when it is asked the next: a second process waits for the
+    first, so that no two write to the same states."""
+    if fcntl is None:
+        yield
+        return
+    with open(settings.home / ".lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _work(settings: ClientSettings, packet: Packet) -> Packet:

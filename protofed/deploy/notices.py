@@ -39,4 +39,4 @@ class Notices:
             file.seek(self._read)
             data = file.read()
         self._read += len(data)
-        return [line.split(" ", 2)[2] for line in data.decode(errors="replace").splitlines() if line]
+        return [line.split(" ", 2)[-1] for line in data.decode(errors="replace").splitlines() if line]

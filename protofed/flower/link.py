@@ -134,7 +134,7 @@ class Letters:
             return
         for message in self.grid.pull_messages(list(self._open)):
             letter = self._open.pop(message.metadata.reply_to_message_id, None)
-            if letter is None:
+            if letter is None or _gone(message):  # a node that went away is asked again when it is back
                 continue
             try:
                 with reading("the message"):

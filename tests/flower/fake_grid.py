@@ -58,6 +58,8 @@ class FakeGrid:
         return [self._reply(message, one) for one in answers if one is not None]
 
     def _reply(self, message, answer):
+        if isinstance(answer, Error):
+            return Message(answer, reply_to=message)
         if isinstance(answer, Exception):
             return Message(Error(code=2, reason=str(answer)), reply_to=message)
         content = answer if isinstance(answer, RecordDict) else encode(answer)

@@ -1,13 +1,16 @@
 """Who gets in, who is refused and why, and who is not waited for."""
 
 import os
+import threading
 import time
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
 import test_deployed_run as deployed
 import torch
 from fake_grid import FakeGrid
+from flwr.app import Error
 from test_federation_files import node, write_site
 
 from protofed.config import resolve
@@ -95,6 +98,37 @@ def test_another_schema_is_named_at_the_client_too(site):
     reply = client_app.handle(message, context)
     assert "schema 99" in reply.content.config_records["meta"]["error"]
     assert "schema 99, this side has" in said.new()[0]
+
+
+def test_work_of_a_client_is_done_one_after_the_other(site, monkeypatch):
+    """A second message comes while the first, whose answer will be too late, is still worked on."""
+    times = []
+
+    def work(settings, packet):
+        started = time.monotonic()
+        time.sleep(0.3)
+        times.append((started, time.monotonic()))
+        return packet
+
+    monkeypatch.setattr(client_app, "_work", work)
+    ask = lambda: client_app.answer(site.settings, Packet({"kind": "train"}, {}))  # noqa: E731
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(before[1] <= after[0] for before, after in pairwise(sorted(times)))
+
+
+def test_a_node_that_went_away_is_not_refused(site):
+    """Flower answers for it, with an error of its own."""
+    heard = Heard()
+    Roster(FakeGrid({5: lambda packet: ValueError("gone")}, {5: "one"}), ["one"], True, heard).refresh()
+    assert "gone" in heard.of("refused")[0]  # the client's own error
+    heard.clear()
+    grid = FakeGrid({5: lambda packet: Error(code=5, reason="unavailable")}, {5: "one"})
+    Roster(grid, ["one"], True, heard).refresh()
+    assert heard.of("refused") == []
 
 
 def test_notices_cannot_write_to_a_terminal(tmp_path):
