@@ -15,7 +15,7 @@ from protofed.runs.directory import RunDir
 from protofed.testing import Toy
 
 WARM, ROUNDS = 200, 1000
-MOST = 8.0  # megabytes, of which the records of the rounds take the larger part
+MOST = 6.0  # megabytes, of which the records of the rounds take the larger part
 
 
 @pytest.mark.slow
