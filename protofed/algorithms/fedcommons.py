@@ -12,7 +12,7 @@ the common classifier does not know.
     server    A = Σ_k A_k, B_c = Σ_k B_kc, N_c = Σ_k n_kc;  μ_c = B_c / N_c
               S = (A − Σ_c N_c μ_c μ_cᵀ) / (N − C′),  Σ = (1−ρ) S + ρ (tr S / M) I
     teacher   t_c(x) = (φᵀ Σ⁻¹ μ_c − ½ μ_cᵀ Σ⁻¹ μ_c) / T + log π_kc,  π_kc = (n_kc + 1) / (n_k + C)
-    client    L = CE(net(x) + t(x), y)
+    client    L = CE(net(x) + t(x), y) + (κ / n_k) · mean of net(x)²
 
 C′ counts the classes seen and ρ is the OAS shrinkage (ops/moments.py). Modes: `clf` network and teacher;
 `prior` the teacher alone; `gp_all` the teacher without its prior; `gp_local` the same among the client's own
@@ -26,6 +26,8 @@ networks of any architecture trained on the residual, a download that is sent on
 of a client from a run (`protofed forget`).
 
 Choices:
+- The last term is a prior on the network's say: with few samples it learns their noise, and adds less than it
+  spoils. Over all samples it weighs κ times the mean of net(x)², whatever their number, so it fades with n_k.
 - The server's state is a sum, so it does not depend on partition, order or participation once everybody has
   taken part, and `protofed forget` takes a client out of it exactly. Networks that were trained beside a
   teacher which knew the client keep what they have learned of it: `forget --networks anew`.
@@ -52,6 +54,7 @@ from torch import Tensor
 from ..core.algorithm import Leg, View, methods
 from ..core.data import Batch, ClassCounts, LocalData
 from ..core.net import Net
+from ..core.options import option
 from ..core.record import Record, Tree
 from ..core.task import ClientTurn
 from ..ops.losses import ce
@@ -78,6 +81,7 @@ class Commons(Record):
 class FedCommons(PooledSums):
     """A closed-form classifier in a common space, sent once, with private networks on top."""
 
+    kappa: float = option(100.0, "κ, samples of its own at which a network is let loose", low=0)
     ledger: bool = keeps_ledger()
 
     modes = ("clf", "prior", "gp_all", "gp_local")
@@ -101,11 +105,15 @@ class FedCommons(PooledSums):
             head = LinearHead(prior.new_zeros(len(prior), width), prior * 0, torch.ones_like(prior) > 0)
         if self.map(turn.task).inputs and not len(scale):
             scale = torch.stack([scale.new_zeros(scale.shape[1]), scale.new_ones(scale.shape[1])])
-        return {"weight": head.weight, "bias": head.bias + prior, "known": head.known, "scale": scale}
+        held = prior.new_tensor(self.kappa / max(1, len(data)))
+        bias = head.bias + prior
+        return {"weight": head.weight, "bias": bias, "known": head.known, "scale": scale, "held": held}
 
     def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
-        head = LinearHead(view["weight"], view["bias"], view["known"])
-        return ce(net(batch.x)[1] + head.scores(net["phi"](batch.x, view["scale"])), batch.y)
+        head, logits = LinearHead(view["weight"], view["bias"], view["known"]), net(batch.x)[1]
+        teacher = head.scores(net["phi"](batch.x, view["scale"]))
+        loss: Tensor = ce(logits + teacher, batch.y) + view["held"] * logits.square().mean()
+        return loss
 
     def learned(self, net: Net, data: LocalData, down: Commons, mem: Tree, classes: int) -> Tree:
         """The head of everybody's sums, tempered by what the others' make of this client's samples."""

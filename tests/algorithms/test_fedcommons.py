@@ -9,7 +9,7 @@ from vmap_check import check_vmap
 
 from protofed.algorithms.fedcommons import FedCommons
 from protofed.core.answer import ClientState
-from protofed.core.data import LocalData
+from protofed.core.data import Batch, LocalData
 from protofed.core.errors import ConfigError, MessageError
 from protofed.core.task import ClientTurn, Turn
 from protofed.ops.moments import Moments, gaussian_head, log_prior, moments_of, square_of
@@ -17,6 +17,7 @@ from protofed.ops.pooled import Pool, check_sums
 from protofed.testing import CLASSES, COUNTS, Toy, toy_data
 
 PLAIN = {"size": 32, "standardise": False}
+NONE = torch.zeros(0, 0)
 EVERYBODY = range(len(COUNTS))
 
 
@@ -188,6 +189,33 @@ def test_teacher_by_hand():
         got["gp_all"], wanted - log_prior(torch.tensor([2.0, 0.0], dtype=torch.float64))
     )
     assert got["gp_local"][:, 1].tolist() == [-math.inf] * 2
+
+
+def test_loss_by_hand():
+    """Logits (1, 0) of the network, teacher (0, log 3): CE of label 0 is log(1 + 3/e). The mean of net² is 1/2,
+    and κ / n = 100 / 50 = 2 weighs it to 1."""
+
+    class Fixed:
+        def __getitem__(self, part):
+            return lambda x, scale: x
+
+        def __call__(self, x):
+            return x, torch.tensor([[1.0, 0.0]], dtype=torch.float64)
+
+    bias = torch.tensor([0.0, math.log(3)], dtype=torch.float64)
+    weight, known = torch.zeros(2, 1, dtype=torch.float64), torch.tensor([True, True])
+    view = {"weight": weight, "bias": bias, "known": known, "scale": NONE, "held": torch.tensor(100 / 50)}
+    x = torch.zeros(1, 1, dtype=torch.float64)
+    loss = FedCommons().loss(Fixed(), Batch(x, torch.tensor([0]), torch.tensor([0]), x[0, 0], {}), view)
+    assert float(loss) == pytest.approx(math.log(1 + 3 / math.e) + 1)
+
+
+def test_a_network_is_let_loose_by_the_number_of_samples():
+    experiment = Toy("fedcommons", {**PLAIN, "kappa": 30.0}).build(rounds=1)
+    method, task, data = experiment.task.algorithm, experiment.task, experiment.data
+    down = method.publish(experiment.federation.state, torch.float64)
+    view = method.prepare(task.live(0), data.train(3), down, {}, ClientTurn(task, 1, client=3))
+    assert float(view["held"]) == 30 / 15  # client 3 has 5 + 5 + 5 samples
 
 
 def test_temperature_knows_nothing_of_the_client_itself():
