@@ -192,7 +192,7 @@ def test_teacher_by_hand():
 
 
 def test_loss_by_hand():
-    """Logits (1, 0) of the network, teacher (0, log 3): CE of label 0 is log(1 + 3/e). The mean of net² is 1/2,
+    """Logits (1, 0) of the network, teacher (0, log 3): CE of label 0 is log(1 + 3/e). The mean of net² is ½,
     and κ / n = 100 / 50 = 2 weighs it to 1."""
 
     class Fixed:
