@@ -23,6 +23,7 @@ from .core.needs import check_batches, check_data, check_epochs, check_inputs, c
 from .core.rng import numpy_generator
 from .core.task import Group, Task
 from .data import Dataset, Split, divide, load
+from .data.check import check_several_classes
 from .data.features import odd_features, sample_rows
 from .data.federated import SplitData
 from .data.holdout import balanced_test, hold_out
@@ -143,6 +144,7 @@ def build(config: Config) -> Experiment:
     algorithm = config.make_method()
     check_epochs(algorithm, config.train.epochs)
     dataset = load(config.data)
+    check_several_classes(dataset)
     split = split_of(config, dataset)
     loader = Loader(dataset, split, config.system.torch_dtype, config.system.torch_device)
     choice = assign(config.models, split.clients, dataset.shape, dataset.num_classes)

@@ -69,6 +69,15 @@ def _check_labels(dataset: Dataset) -> None:
         )
 
 
+def check_several_classes(dataset: Dataset) -> None:
+    """A federation needs something to tell apart; else DataError. (A single site may have one class.)"""
+    if not dataset.dense and (dataset.y == dataset.y[0]).all():
+        raise DataError(
+            f"{dataset.name}: all samples are of one class, {dataset.classes[int(dataset.y[0])]!r}; there is "
+            "nothing to tell apart: are these the right labels?"
+        )
+
+
 def check_shape(dataset: Dataset) -> None:
     """Inputs have an axis besides that of the rows; else DataError."""
     if dataset.x.ndim == 1:
@@ -86,16 +95,25 @@ def _look_at_inputs(dataset: Dataset) -> None:
     mean, std = (x.mean(axis=0), x.std(axis=0)) if x.ndim == 2 else (x.mean()[None], x.std()[None])
     constant = np.flatnonzero(std == 0)
     if len(constant) and len(x) > 1:
-        some = f"feature {constant[0]}" + (f" and {len(constant) - 1} more" if len(constant) > 1 else "")
+        some = _feature(dataset, int(constant[0])) + (
+            f" and {len(constant) - 1} more" if len(constant) > 1 else ""
+        )
         _warn(f"{dataset.name}: {some if x.ndim == 2 else 'x'}: all values are equal, nothing can be learnt")
     size = np.maximum(np.abs(mean), std)
     if size.max() > LARGE:
         worst = int(size.argmax())
-        what = f"feature {worst} has" if x.ndim == 2 else "x has"
+        what = f"{_feature(dataset, worst)} has" if x.ndim == 2 else "x has"
         _warn(
             f"{dataset.name}: {what} mean {mean[worst]:.4g} and standard deviation {std[worst]:.4g}: scale "
-            "inputs to about 0 and 1 (images: store them as uint8), or training may fail"
+            "inputs to about 0 and 1 (csv: standardise=true; images: store them as uint8), or training "
+            "may fail"
         )
+
+
+def _feature(dataset: Dataset, number: int) -> str:
+    """A feature by the name of its column, where it has one."""
+    names = [column.name for column in dataset.rule().columns for _ in range(column.width)]
+    return f"feature {number}" + (f" ({names[number]})" if names else "")
 
 
 def _warn(text: str) -> None:

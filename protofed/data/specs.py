@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, unknown
 from ..core.options import build, options_of, parse_spec
 from ..core.user_files import is_form
 from .base import Dataset, Split, partitions, sources
@@ -70,6 +70,16 @@ def parse_source(spec: str) -> tuple[str, dict[str, str]]:
             break
         options[key.strip()] = value.strip()
         rest = head
+    if cls.positional == "path":
+        _check_no_option(rest, name, names)
     if rest:
         options[cls.positional] = os.path.expanduser(rest) if cls.positional == "path" else rest
     return name, options
+
+
+def _check_no_option(path: str, name: str, known: set[str]) -> None:
+    """An option that the source does not know looks like a part of the path, unless such a file is there."""
+    first, comma, last = os.path.expanduser(path).rpartition(",")
+    key, equals, _ = last.partition("=")
+    if comma and equals and not os.path.exists(f"{first},{last}") and os.path.exists(first.split(",")[0]):
+        raise ConfigError(f"data {name}: {unknown('option', key.strip(), sorted(known))}")

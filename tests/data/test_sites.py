@@ -92,6 +92,13 @@ def test_names_that_are_nearly_equal() -> None:
     )
 
 
+def test_notes_that_sites_share_stand_once() -> None:
+    write("a.csv", "ab")
+    write("b.csv", "ab")
+    notes = load("sites:a.csv|b.csv,each=standardise=true").notes
+    assert notes == ("a.csv, b.csv: features are standardised by mean and deviation of the training rows",)
+
+
 def test_names_of_sites_with_equal_files() -> None:
     for folder in ("north", "south"):
         Path(folder).mkdir()
@@ -122,7 +129,6 @@ def test_other_content_is_other_data() -> None:
         ({"sites": ["a.csv", "b|c.csv"]}, "stands between sites"),
         ({"sites": ["a.csv", "b.csv"], "each": "labell=x"}, "no site has an option 'labell'"),
         ({"sites": ["a.csv", "b.csv"], "each": "label"}, "expected KEY=VALUE"),
-        ({"sites": ["one.csv", "one2.csv"]}, "of one class"),
         ({"sites": ["a.csv", "b.csv"], "data": "digits"}, "leave `data` out"),
         ({"each": "label=x"}, "belong to `sites`"),
     ],
@@ -131,8 +137,6 @@ def test_sites_that_do_not_fit(sites: dict[str, object], line: str) -> None:
     write("a.csv", "ab")
     write("b.csv", "bc")
     write("c.csv", "ab", "age,label")
-    write("one.csv", "a")
-    write("one2.csv", "a")
     Path("a.txt").write_text("x")
     x, y = np.ones((4, 3)), np.array([0, 1, 0, 1])
     np.savez("wide.npz", x_train=x, y_train=y, x_test=x, y_test=y)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import protofed
 from protofed.core.errors import ProtofedError
 from protofed.data import divide, load
 from protofed.data.inputs import InputRule, ready
@@ -106,9 +107,9 @@ def test_images_that_come_later() -> None:
         (None, HEAD, "", "column 'sex', row 0: 'f' is no number; .*onehot="),
         (None, HEAD, ",onehot=sex+ward", r"'dose', row 1: the value is missing; .*missing=mean"),
         (None, HEAD, ",onehot=none", "onehot: no feature 'none'; there are age"),
+        (None, HEAD, ",standardize=true", "unknown option 'standardize'; did you mean 'standardise'"),
         (None, HEAD, ",owner=clinic", "no column 'clinic' for owners"),
         (None, HEAD, ",label=ward,drop=none", "no column 'none'"),
-        (["1,x,0", "2,x,0"], "a,label,part", "", "one class only"),
         (["1,,0", "2,x,0"], "a,label,part", "", "row 0 has no label"),
         (["1,x,1", "2,y,1"], "a,label,part", "", "all rows are for testing"),
         (["1,x,0", "inf,y,0"], "a,label,part", "", "row 1: the value is infinite"),
@@ -123,3 +124,23 @@ def test_tables_that_are_refused(rows: list[str] | None, head: str, options: str
     with pytest.raises(ProtofedError, match=line) as caught:
         load(written(rows, head) + options)
     assert "\n" not in str(caught.value)
+
+
+def test_one_class_is_nothing_to_learn() -> None:
+    """A site may have a single class; a run may not."""
+    spec = written(["1,x,0", "2,x,0"], "a,label,part")
+    assert load(spec).classes == ("x",)
+    with pytest.raises(ProtofedError, match="all samples are of one class, 'x'"):
+        protofed.run("fedproto", data=spec, partition="iid", models="mlp", clients=1, rounds=1)
+
+
+def test_other_separators() -> None:
+    for sign in (";", "\t"):
+        Path("s.csv").write_text("a;b;label\n1;2;x\n3;4;y\n".replace(";", sign))
+        assert load("csv:s.csv").x.tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_column_that_is_not_scaled_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    load(written(["1,x,0", "5000,y,0"], "glucose,label,part"))
+    assert "feature 0 (glucose) has mean" in caplog.text
+    assert "csv: standardise=true" in caplog.text

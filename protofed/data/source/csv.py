@@ -68,13 +68,7 @@ class Csv(Source):
     length: int | None = option(None, "cut or fill up tokens to this length; default: the longest", low=1)
 
     def load(self) -> Dataset:
-        table = self.read()
-        if len(table.classes) < 2:
-            raise DataError(
-                f"{self.path}: column {self.label!r} holds one class only ({table.classes[0]!r}); there is "
-                "nothing to tell apart: is it the right label column?"
-            )
-        return self.dataset(table)
+        return self.dataset(self.read())
 
     def read(self) -> Table:
         """The file without any coding of its features."""
@@ -178,7 +172,9 @@ def read_table(path: Path, label: str) -> Columns:
     """The columns of a file as text, by their names; without `label`, none is needed."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
-            rows = [row for row in csv.reader(stream) if row]
+            first = stream.readline()
+            stream.seek(0)
+            rows = [row for row in csv.reader(stream, delimiter=_separator(first)) if row]
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -197,6 +193,11 @@ def read_table(path: Path, label: str) -> Columns:
         if len(row) != len(names):
             raise DataError(f"{path}: line {line} has {len(row)} values, the first line names {len(names)}")
     return dict(zip(names, map(list, zip(*rows[1:]))))
+
+
+def _separator(first: str) -> str:
+    """What stands between columns: a comma, or semicolon or tab where the first line has no comma."""
+    return next((sign for sign in ",;\t" if sign in first), ",")
 
 
 def _joined(train: Columns, test: Columns, where: str) -> Columns:

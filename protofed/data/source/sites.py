@@ -127,8 +127,6 @@ def join(parts: Sequence[Dataset], names: Sequence[str]) -> Dataset:
     for part, name in zip(parts[1:], names[1:]):
         _check_alike(first, part, names[0], name)
     classes = _all_classes(parts)
-    if len(classes) < 2:
-        raise DataError(f"sites: all samples of all sites are of one class, {classes[0]!r}")
     sizes = [len(part.x) for part in parts]
     rules = tuple(part.rule() for part in parts)
     return Dataset(
@@ -143,8 +141,18 @@ def join(parts: Sequence[Dataset], names: Sequence[str]) -> Dataset:
         std=first.std,
         augment=first.augment,
         rules=_common(rules),
-        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        notes=_notes(parts),
     )
+
+
+def _notes(parts: Sequence[Dataset]) -> tuple[str, ...]:
+    """Notes that several sites share stand once, with the names of all."""
+    found: dict[str, list[str]] = {}
+    for part in parts:
+        for note in part.notes:
+            who, _, what = note.partition(": ")
+            found.setdefault(what, []).append(who)
+    return tuple(f"{', '.join(who)}: {what}" for what, who in found.items())
 
 
 def _check_alike(first: Dataset, part: Dataset, one: str, other: str) -> None:
