@@ -23,7 +23,7 @@ from .certificates import read_certificate, renew_server, write_authority, write
 from .own_files import by_name, load_common
 from .private import private_folder
 from .settings import check_name, read_server
-from .signing import write_app, write_signing_key, write_trusted
+from .signing import TRUSTED, write_app, write_signing_key
 from .templates import CLIENT, RECIPE, SERVER, UNIT_CLIENT, UNIT_SERVER, filled
 from .templates_readme import INSECURE, MADE_HERE, OWN_KEYS, README, SECURE
 
@@ -97,7 +97,7 @@ def sign(folder: Path) -> None:
     write_app(settings.home, key)
     for client in settings.clients:
         if (folder / "clients" / client).is_dir():
-            write_trusted(folder / "clients" / client / "trusted.yaml", key)
+            shutil.copy(settings.home / "app" / TRUSTED, folder / "clients" / client)
 
 
 def _offline(server: Path) -> Path:
@@ -173,7 +173,7 @@ def _write_client(
     if insecure:
         return
     shutil.copy(server / "certificates" / "ca.crt", folder / "ca.crt")
-    write_trusted(folder / "trusted.yaml", _offline(server) / APP_KEY)
+    shutil.copy(server / "app" / TRUSTED, folder)
     (server / "keys").mkdir(exist_ok=True)
     if own_keys:
         return

@@ -25,7 +25,7 @@ from .notices import Notices
 from .private import only_for_owner, private_folder
 from .processes import Program, flower_values, free_port, listens, wait_for_port
 from .settings import ClientSettings, ServerSettings, read_client, read_server
-from .signing import check_trusted, read_app
+from .signing import TRUSTED, check_trusted, read_app
 from .status import alive, read_status
 
 PREDECESSOR_SECONDS = 60
@@ -155,7 +155,7 @@ def _supernode(settings: ClientSettings) -> list[str]:
     if settings.insecure:
         return [*command, "--insecure"]
     command += ["--root-certificates", str(_file(settings.home / "ca.crt"))]
-    command += ["--trusted-entities", str(check_trusted(settings.home / "trusted.yaml"))]
+    command += ["--trusted-entities", str(check_trusted(settings.home / TRUSTED))]
     if not (settings.home / "key").exists():
         raise ConfigError(f"{settings.home} has no key yet; make it: protofed deploy join {settings.home}")
     return [*command, "--auth-supernode-private-key", str(settings.home / "key")]

@@ -26,6 +26,7 @@ from ..runs.files import read_json, write_json
 from .private import private_folder, write_private
 from .templates import APP
 
+TRUSTED = "trusted.yaml"
 APP_ID = "@protofed/protofed-app"  # publisher and name in its pyproject.toml
 OPENSSH = serialization.Encoding.OpenSSH
 
@@ -53,7 +54,7 @@ def write_signing_key(path: Path) -> None:
 
 
 def write_app(server: Path, key: Path | None) -> None:
-    """app/protofed.fab, and with a key app/signature.json."""
+    """app/protofed.fab; with a key also app/signature.json and app/trusted.yaml, which clients have too."""
     from flwr.cli.build import build_fab_from_files
 
     with warnings.catch_warnings():
@@ -62,7 +63,9 @@ def write_app(server: Path, key: Path | None) -> None:
     (server / "app").mkdir(exist_ok=True)
     (server / "app" / "protofed.fab").write_bytes(content)
     if key is not None:
-        write_json(server / "app" / "signature.json", sign(content, _read_key(key)))
+        signer = _read_key(key)
+        write_json(server / "app" / "signature.json", sign(content, signer))
+        (server / "app" / TRUSTED).write_text(_trusted(public_line(signer)))
 
 
 def sign(content: bytes, key: ed25519.Ed25519PrivateKey) -> dict[str, str]:
@@ -75,13 +78,9 @@ def sign(content: bytes, key: ed25519.Ed25519PrivateKey) -> dict[str, str]:
     return {key_id(public_line(key)): found, "valid_license": "Valid"}
 
 
-def write_trusted(path: Path, key: Path) -> None:
-    """The file of a client that names the key whose apps it runs."""
-    line = public_line(_read_key(key))
-    path.write_text(
-        "# This client runs only apps that are signed with this key.\n"
-        f"{json.dumps({key_id(line): line})}\n"  # JSON is YAML
-    )
+def _trusted(line: str) -> str:
+    """The file of a client that names the key whose apps it runs. JSON is YAML."""
+    return f"# Clients run only apps that are signed with this key.\n{json.dumps({key_id(line): line})}\n"
 
 
 def check_trusted(path: Path) -> Path:

@@ -153,7 +153,7 @@ addresses are known, open the port to them alone:
   nothing new.
 - The CA (`ca.crt`) is valid until {ca_ends}. Then, or if others have seen `ca.key`, make a new federation.
 - `offline/ca.key` signs certificates: `deploy renew` needs it. `offline/app.key` signs the app that clients
-  run: `deploy add` and `deploy sign` need it. Keep both off the server and off the network.
+  run: `deploy sign` needs it. Keep both off the server and off the network.
 - If others have seen a client's `key`, remove `key` and `key.pub` at the client and `server/keys/NAME.pub`
   here, and let it join again, as above. From its next start on the server refuses the old key. A run that has
   begun knows its clients by the keys of its beginning and refuses the new one: start a new run.

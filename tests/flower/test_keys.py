@@ -124,3 +124,11 @@ def test_a_run_goes_on_with_the_keys_with_which_it_began(tmp_path):
     now = keys_of_run(settings, tmp_path / "run", settings.clients)
     assert now["south"] == public_key(tmp_path / "new.pub") != began["south"]
     assert (tmp_path / "run" / RUN_KEYS).exists()
+
+
+def test_a_further_client_needs_nothing_that_is_offline(folder):
+    """offline/ is on a medium in a drawer; the file of the key that clients trust is public."""
+    shutil.rmtree(folder / "offline")
+    assert main(["deploy", "add", str(folder), "c"]) == 0
+    trusted = [(folder / place / "trusted.yaml").read_bytes() for place in ("clients/a", "clients/c")]
+    assert trusted[0] == trusted[1]
