@@ -43,6 +43,7 @@ from .runs.findings import Aloud, judge_test
 from .runs.fits import check_fits
 from .runs.kept_data import input_shapes, keep_data
 from .runs.kept_files import KEPT, keep_files, settings_with_kept
+from .runs.mixtures import keep_mixtures
 from .runs.outcome import Outcome
 from .runs.records import number_in, per_client
 
@@ -287,6 +288,8 @@ def carry_out(
                     keep_data(directory.path, experiment.task, *samples)
                     write_about(directory.path, _about(experiment))  # last: it says that all is there
             records = experiment.play(directory, progress)
+            if directory and experiment.config.data != DEPLOYED:
+                keep_mixtures(directory.path, experiment.federation, experiment.tested())
         finally:
             experiment.federation.engine.close()
         if directory:

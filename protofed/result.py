@@ -73,13 +73,13 @@ class Result:
 
     def __repr__(self) -> str:
         lines = [self._title()]
-        lines += [f"  {titled(mode)}: {' '.join(self._numbers(mode))} %" for mode in self.modes]
+        lines += [f"  {titled(mode)}: {self._line(mode)} %" for mode in self.modes]
         if self.path is not None:
             lines.append(f"  run: {self.path}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        rows = [[titled(mode), *self._numbers(mode, "±")] for mode in self.modes]
+        rows = [[titled(mode), *self._cells(mode)] for mode in self.modes]
         shown = table(("accuracy (%)", "mean", "over clients", "worst"), rows, self._title())
         tests = self.outcome.tests
         rounds = [test.round for test in tests]
@@ -90,9 +90,15 @@ class Result:
         known = len(self.per_client.get("clients", ())) or self.config.clients
         return f"{self.config.method} after {self.outcome.rounds} rounds, {known} clients"
 
-    def _numbers(self, mode: str, sign: str = "± ") -> list[str]:
-        mean, std, worst = (self.outcome.last(mode, stat) for stat in STATS)
-        return [f"{mean:.2f}", f"{sign}{std:.2f}", f"(worst {worst:.2f})" if sign != "±" else f"{worst:.2f}"]
+    def _line(self, mode: str) -> str:
+        """What is known: mIoU has no spread over clients."""
+        mean, std, worst = self._cells(mode)
+        return mean + (f" {std}" if std else "") + (f" (worst {worst})" if worst else "")
+
+    def _cells(self, mode: str) -> list[str]:
+        forms = zip(STATS, ("{:.2f}", "± {:.2f}", "{:.2f}"))
+        values = [(self.outcome.last(mode, stat), form) for stat, form in forms]
+        return ["" if math.isnan(value) else form.format(value) for value, form in values]
 
     def _mode(self, mode: str | None) -> str:
         mode = mode or self.outcome.main

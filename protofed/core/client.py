@@ -10,13 +10,12 @@ import math
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from .algorithm import Leg, Ran
 from .answer import ClientState, Reply, Score, Work
-from .data import LocalData, whole_batches
+from .data import ClassCounts, LocalData, whole_batches
 from .errors import ConfigError, MessageError
-from .mixture import fit_mixture, mixes
+from .mixture import Predict, fit_mixture, mixes
 from .net import LiveNet, selects
 from .record import Record, Tree
 from .scoring import Scoring, WatchedNet
@@ -119,12 +118,8 @@ def score_client(
     mixture.py)."""
     task = turn.task
     rows, known = _tested(turn, test, held), train.class_counts(task.C)
-    net, scoring = tested_net(turn, state, down), Scoring(task.C)
-    mem = state.mem if state else {}
-
-    def predict(x: Tensor) -> dict[str, Tensor]:
-        return task.algorithm.predict(net, x, known, down, mem)
-
+    scoring = Scoring(task.C)
+    net, predict = predictor(turn, state, known, down)
     fitted = None
     if held is not None and task.validation and turn.on != "validation" and mixes(task.algorithm.modes):
         fitted = fit_mixture(predict, train, held, task.C)
@@ -132,6 +127,14 @@ def score_client(
         scores = predict(x)
         scoring.add(fitted.add(scores) if fitted else scores, y)
     return scoring.score(turn.client, train, rows, net.seen)
+
+
+def predictor(
+    turn: ClientTurn, state: ClientState | None, known: ClassCounts, down: Record
+) -> tuple[WatchedNet, Predict]:
+    """The client's net, and scores by mode of inputs, as its tests have them."""
+    net, mem = tested_net(turn, state, down), state.mem if state else {}
+    return net, lambda x: turn.task.algorithm.predict(net, x, known, down, mem)
 
 
 def tested_net(turn: ClientTurn, state: ClientState | None, down: Record) -> WatchedNet:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax, nll_loss
 
-from .data import LocalData
+from .data import ClassCounts, LocalData
 
 ENS = "ens"
 PARTS = ("clf", "gp_all")
@@ -45,7 +45,7 @@ class Mixture:
         return {**scores, ENS: self.share * clf + (1 - self.share) * protos}
 
 
-def log_prior(train: LocalData, classes: int) -> Tensor:
+def log_prior(train: LocalData | ClassCounts, classes: int) -> Tensor:
     """log π [C].
 
     >>> log_prior(LocalData(torch.zeros(2, 1), torch.tensor([0, 0])), 2).exp().tolist()

@@ -15,5 +15,6 @@ seals.py        checksums and copies of all files; verify.py: which of them are 
 contents.py     what a run rests on, by content: data, split, weights, files
 input_rules.py  inputs.json: how raw samples become inputs
 class_counts.py samples of each class at each client; kept_data.py: all that predictions need of the data
+mixtures.py     mixtures.json: how clients mix their predictions in the mode ens
 kept_files.py   the user's own Python files within a run; fingerprint.py: whether they changed
 """

@@ -43,7 +43,7 @@ from .seals import (
 )
 
 OF_A_RUN = (
-    *("about.json", "inputs.json", "class_counts.dat"),
+    *("about.json", "inputs.json", "class_counts.dat", "mixtures.json"),
     *(*NAMES, "summary.json", "measures.json"),
 )
 OF_OTHERS = ("failed.json", "metrics.csv", "metrics.parquet", "mlflow.json")  # studies and trackers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..runs.class_counts import count_rows, counts_of, read_counts
 from ..runs.directory import RunDir
 from ..runs.input_rules import read_rule, read_rules
 from ..runs.kept_files import settings_with_kept
+from ..runs.mixtures import read_mixtures
 from ..runs.outcome import Outcome
 
 
@@ -43,6 +44,7 @@ class Opened:
     rule: Callable[[int], InputRule]  # how a client's inputs are made
     counts: Callable[[int], Tensor]  # samples [C] of each class that it trained on
     missing: Callable[[int], str] = lambda client: ""
+    shares: Mapping[int, float] = field(default_factory=dict)  # of the classifier in the mode ens
     alone: int | None = None  # the one client whose folder this is
     predicts: bool = True  # False at a server, which knows no samples
 
@@ -84,6 +86,7 @@ def open_run(outcome: Outcome, models: Sequence[nn.Module], unfinished: bool) ->
         lambda turn: task.algorithm.broadcast(found.state, turn),
         rule,
         lambda client: counts_of(counts, client, task.C),
+        shares=read_mixtures(path, found.round),
     )
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..core.client import assemble, tested_net
+from ..core.client import assemble, predictor
 from ..core.data import ClassCounts
 from ..core.errors import ConfigError, DataError, RunError, unknown
-from ..core.mixture import ENS
+from ..core.mixture import ENS, Mixture, log_prior
 from ..core.net import LiveNet
 from ..data.inputs import FLOATS, WHOLE, InputRule, ready
 from ..data.new_rows import NewRows, read_new
@@ -79,7 +79,8 @@ class Trained:
     @property
     def modes(self) -> tuple[str, ...]:
         """Prediction modes of the method, the one that its paper reports first."""
-        return tuple(self._opened.task.algorithm.modes)
+        modes = tuple(self._opened.task.algorithm.modes)
+        return (*modes, ENS) if self._opened.shares else modes
 
     @property
     def state(self) -> dict[str, torch.Tensor]:
@@ -204,13 +205,11 @@ class Trained:
 
     def _predicted(self, inputs: torch.Tensor, client: int, mode: str | None) -> Predicted:
         mode = mode or self.modes[0]
-        if mode == ENS:
-            raise ConfigError("mode: ens is weighed by samples held out of training, which are not kept")
         if mode not in self.modes:
             raise ConfigError(f"mode: {unknown('prediction mode', mode, self.modes)}")
         scores = self._scores(inputs, client)
         if mode not in scores:
-            raise ConfigError(f"mode: {mode} is not there for these samples; there are {', '.join(scores)}")
+            raise ConfigError(f"mode: {mode} is not there at this client; there are {', '.join(scores)}")
         return Predicted(self.classes, mode, scores[mode].numpy())
 
     @torch.no_grad()
@@ -219,10 +218,12 @@ class Trained:
         run, task = self._opened, self._opened.task
         self._check_here(client)
         turn = run.turn(client)
-        down, mem = run.down(turn), run.memory(client)
-        net = tested_net(turn, run.state_of(client), down)
         known = ClassCounts(run.counts(client))
-        parts = [task.algorithm.predict(net, part, known, down, mem) for part in torch.split(x, CHUNK)]
+        _, predict = predictor(turn, run.state_of(client), known, run.down(turn))
+        parts = [predict(part) for part in torch.split(x, CHUNK)]
+        if client in run.shares:
+            mixture = Mixture(run.shares[client], log_prior(known, task.C))
+            parts = [mixture.add(part) for part in parts]
         return {mode: torch.cat([part[mode] for part in parts]) for mode in parts[0]}
 
     def _is_tested(self, module: nn.Module, client: int, mode: str) -> bool:

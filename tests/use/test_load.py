@@ -97,6 +97,19 @@ def test_a_run_is_used_without_its_data(fedproto: Path) -> None:
     assert len(repr(trained)) < 300
 
 
+def test_the_mode_that_held_out_samples_weigh(tmp_path: Path) -> None:
+    """`ens`: accuracies as the run reported them, with the shares that it fitted."""
+    tiny_run("fedproto", tmp_path / "run", validation=0.3, rounds=3)
+    trained, dataset = protofed.load(tmp_path / "run"), load(DATA)
+    split = divide(PARTITION, dataset, 3, 0)
+    assert trained.modes[-1] == "ens"
+    for client, accuracy in enumerate(reported(tmp_path / "run")["ens"]):
+        rows = split.test[client]
+        names = trained.predict(dataset.x[rows], client=client, mode="ens").names
+        right = names == np.array(dataset.classes)[dataset.y[rows]]
+        assert 100 * right.mean() == pytest.approx(accuracy)
+
+
 def test_prototypes_are_those_of_the_state_and_unknown_classes_are_left_out(tmp_path: Path) -> None:
     result = tiny_run("fedproto", tmp_path / "run", clients=1)
     protos = protofed.load(tmp_path / "run").prototypes()

@@ -84,7 +84,7 @@ EXPORT = ("export", "RUN", "--client", "0")
         ((*PREDICT, "csv:new.csv", "--client", "9"), "client 9 does not exist"),
         (("predict", "RUN", "--data", "csv:new.csv"), "say which of the 2"),
         ((*PREDICT, "csv:new.csv", "--mode", "gp"), "unknown prediction mode"),
-        ((*PREDICT, "csv:new.csv", "--mode", "ens"), "ens is weighed"),
+        ((*PREDICT, "csv:new.csv", "--mode", "ens"), "unknown prediction mode 'ens'"),
         ((*PREDICT, "csv:no.csv"), "no.csv: no such file"),
         ((*PREDICT, "csv:short.csv"), "no column 'dose'"),
         ((*PREDICT, "csv:new.csv", "--format", "xml"), "invalid choice"),
