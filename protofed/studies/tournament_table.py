@@ -12,6 +12,7 @@ from ..reports.spec import Axis, Chart, Series, look
 from ..runs.modes import title
 from ..runs.outcome import Outcome
 from .footnotes import findings_of, level_note, levels_of, marked
+from .plan import read_method
 from .statistics import mean, sample_std
 from .sweep import label
 from .tables import Table, number
@@ -140,7 +141,7 @@ def _against(tournament: Tournament, found: Sequence[Standing]) -> Table:
     ours = {one.setting: one for one in found if one.entrant == first}
     rows = []
     for setting, one in ours.items():
-        others = [other for other in found if other.setting == setting and other.entrant != first]
+        others = [other for other in found if other.setting == setting and not _same(other.entrant, first)]
         if not others:
             continue
         best = max(others, key=lambda other: other.accuracy)
@@ -151,8 +152,16 @@ def _against(tournament: Tournament, found: Sequence[Standing]) -> Table:
         rows.append([setting, number(one.accuracy), best.entrant, number(best.accuracy), shown,
                      verdict(gap, error), over_local])  # fmt: skip
     headings = ("setting", first, "best other", "its accuracy", "Δ ± SE", "verdict", "Δ to local")
-    notes = (f"Δ: paired over seeds; ahead or behind: beyond {CLEAR:g} standard errors.",)
+    notes = (
+        f"Δ: paired over seeds; ahead or behind: beyond {CLEAR:g} standard errors. Others: not {first} itself with "
+        "other options.",
+    )
     return Table(f"{first} against the best of the others", headings, rows, 1, notes)
+
+
+def _same(one: str, two: str) -> bool:
+    """Whether two entrants are one method with different options."""
+    return read_method(one).method == read_method(two).method
 
 
 def _ranks(found: Sequence[Standing]) -> Table:

@@ -131,6 +131,7 @@ def test_critical_difference() -> None:
 def test_tables_name_the_best_other(file: Path) -> None:
     cup = read_tournament(str(file))
     found = [_standing("small", "fedproto", 70, 72), _standing("small", "local", 60, 66)]
+    found.append(_standing("small", "fedproto:lam=0.3", 80, 80))  # the same method: no rival
     table = tournament_tables(cup, found)[1]
     assert table.rows == [["small", "71.00", "local", "63.00", "+8.00 ± 2.00", "ahead", "+8.00"]]
 
