@@ -153,8 +153,8 @@ def _against(tournament: Tournament, found: Sequence[Standing]) -> Table:
                      verdict(gap, error), over_local])  # fmt: skip
     headings = ("setting", first, "best other", "its accuracy", "Δ ± SE", "verdict", "Δ to local")
     notes = (
-        f"Δ: paired over seeds; ahead or behind: beyond {CLEAR:g} standard errors. Others: not {first} itself with "
-        "other options.",
+        f"Δ: paired over seeds; ahead or behind: beyond {CLEAR:g} standard errors. Others: not "
+        f"{first} itself with other options.",
     )
     return Table(f"{first} against the best of the others", headings, rows, 1, notes)
 
