@@ -22,8 +22,9 @@ test-all: .venv/dev-ready
 
 # Sound inputs changed again and again, for every reader of what comes from outside: make fuzz CASES=1000000
 CASES ?= 100000
+JOBS ?= 1
 fuzz: .venv/dev-ready
-	$(BIN)/python tests/fuzz/long_run.py --cases $(CASES) $(ARGS)
+	$(BIN)/python tests/fuzz/long_run.py --cases $(CASES) --jobs $(JOBS) $(ARGS)
 
 # The documentation site, in site/. Broken links and anchors are errors.
 docs: .venv/dev-ready

@@ -20,6 +20,7 @@ from .core.algorithm import Algorithm, methods
 from .core.errors import ConfigError, unknown
 from .core.optim import Opt
 from .core.options import build, option, options_of
+from .core.outside import deeper_than
 from .core.registry import import_file
 from .core.task import ORDERS
 from .core.written_files import with_files_beside
@@ -135,6 +136,7 @@ class Config:
         return build(cls, {**preset.options, **self.options}, f"method {self.method}")
 
 
+MOST_DEPTH = 20  # tables in tables
 SECTIONS: dict[str, type] = {"train": Train, "rounds": Rounds, "system": System, "transport": Transport}
 
 
@@ -196,6 +198,8 @@ def read_recipe(path: Path) -> dict[str, Any]:
         raise ConfigError(f"recipe {path}: not valid {path.suffix.lstrip('.').upper()}: {error}") from error
     if not isinstance(found, dict):
         raise ConfigError(f"recipe {path}: expected a table of settings, got a {type(found).__name__}")
+    if deeper_than(found, MOST_DEPTH):
+        raise ConfigError(f"recipe {path}: tables lie more than {MOST_DEPTH} deep in each other")
     return with_files_beside(found, path.parent)
 
 

@@ -191,6 +191,19 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
+def deeper_than(value: Any, most: int) -> bool:
+    """Whether lists and tables lie deeper in each other; without recursion, which has an end of its own."""
+    level = [value]
+    for _ in range(most):
+        inner = (
+            one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)
+        )
+        level = [item for items in inner for item in items]
+        if not level:
+            return False
+    return any(isinstance(one, dict | list) for one in level)
+
+
 def _deepest(text: str, most: int) -> int:
     depth = deepest = 0
     for found in _BRACKETS.finditer(text):

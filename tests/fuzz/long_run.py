@@ -10,6 +10,7 @@ import argparse
 import faulthandler
 import gc
 import logging
+import math
 import pickle
 import random
 import resource
@@ -19,6 +20,8 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,7 @@ from targets import Target, fresh_folder, targets
 from protofed.core.errors import ProtofedError
 
 LONGEST = 3000  # characters of an error about a message
-SLOW = 5.0  # seconds: an input that takes longer is a finding too
+SLOW = 5.0  # seconds of work: an input that takes longer is a finding too
 BLOCK = 200  # cases of one target after the other
 MEMORY = 6 * 2**30  # bytes of addresses beyond those in use at the start
 
@@ -45,7 +48,7 @@ class Fuzzer:
     def case(self, name: str, target: Target, seed: str) -> None:
         """One input."""
         value = target.make(random.Random(seed))
-        started = time.monotonic()
+        started = time.process_time()
         try:
             target.read(value)
         except ProtofedError as error:
@@ -57,8 +60,8 @@ class Fuzzer:
             ours = [frame for frame in where if "protofed" in frame.filename] or list(where)
             key = f"{type(error).__name__} {ours[-1].name}"
             self._note(name, value, seed, traceback.format_exc(), key)
-        if time.monotonic() - started > SLOW:
-            self._note(name, value, seed, f"took {time.monotonic() - started:.1f} s", "slow")
+        if (took := time.process_time() - started) > SLOW:
+            self._note(name, value, seed, f"took {took:.1f} s", "slow")
         self.cases[name] += 1
 
     def _note(self, name: str, value: Any, seed: str, text: str, key: str) -> None:
@@ -74,41 +77,54 @@ class Fuzzer:
 
 
 def main() -> int:
-    """Run the cases, in blocks of each target by its share."""
+    """Run the cases, in one process or several, and report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1, help="processes, each with its part of the cases")
     parser.add_argument("--only", default="", help="one target")
     parser.add_argument("--out", type=Path, default=Path("fuzz-found"), help="where findings are saved")
     args = parser.parse_args()
+    started, total = time.monotonic(), Fuzzer(args.out)
+    with ProcessPoolExecutor(args.jobs) as pool:
+        for part in pool.map(partial(_job, args), range(args.jobs)):
+            total.cases += part.cases
+            total.refused += part.refused
+            total.found |= part.found
+    return _report(total, time.monotonic() - started)
+
+
+def _job(args: argparse.Namespace, number: int) -> Fuzzer:
+    """The part of one process. A crash of native code tells where, and ends all."""
     faulthandler.enable()
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)
     folder, fuzzer = fresh_folder(), Fuzzer(args.out)
     try:
-        return _play(args, targets(folder), fuzzer)
+        _play(args, number, targets(folder), fuzzer)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    return fuzzer
 
 
-def _play(args: argparse.Namespace, every: dict[str, Target], fuzzer: Fuzzer) -> int:
+def _play(args: argparse.Namespace, number: int, every: dict[str, Target], fuzzer: Fuzzer) -> None:
+    """Blocks of each target by its share, until all have had theirs."""
     chosen = {name: one for name, one in every.items() if args.only in ("", name)}
     total = sum(one.share for one in chosen.values())
     in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (in_use + MEMORY, resource.RLIM_INFINITY))
-    wanted = {name: round(args.cases * one.share / total) for name, one in chosen.items()}
+    wanted = {name: math.ceil(args.cases * one.share / total / args.jobs) for name, one in chosen.items()}
     started = told = time.monotonic()
     while left := [name for name in chosen if fuzzer.cases[name] < wanted[name]]:
         for name in left:
             size = max(1, round(BLOCK * chosen[name].share / total * len(chosen)))
             for _ in range(min(size, wanted[name] - fuzzer.cases[name])):
-                fuzzer.case(name, chosen[name], f"{args.seed} {name} {fuzzer.cases[name]}")
+                fuzzer.case(name, chosen[name], f"{args.seed} {number} {name} {fuzzer.cases[name]}")
         if time.monotonic() - told > 10:
             told = time.monotonic()
             gc.collect()
             _progress(sum(fuzzer.cases.values()), sum(wanted.values()), told - started, len(fuzzer.found))
-    return _report(fuzzer, time.monotonic() - started)
 
 
 def _progress(done: int, wanted: int, seconds: float, found: int) -> None:

@@ -90,19 +90,17 @@ def _messages() -> dict[str, Target]:
 
     modes = task.algorithm.modes
     return {
-        "reply": Target(lambda rng: _packet(meta, arrays, rng), read_upload, 0.14, True),
-        "buffer": Target(
-            lambda rng: changed_bytes(buffer, rng), lambda data: unpack(data, codes), 0.08, True
-        ),
+        "reply": Target(lambda rng: _packet(meta, arrays, rng), read_upload, 0.16, True),
+        "buffer": Target(lambda rng: changed_bytes(buffer, rng), lambda data: unpack(data, codes), 0.1, True),
         "codes": Target(lambda rng: changed_text(codes, rng), lambda text: unpack(buffer, text), 0.04, True),
         "score": Target(
             lambda rng: _packet(tested, {}, rng),
             lambda packet: read_score(1, packet, task.C, modes, score.n),
-            0.12,
+            0.15,
             True,
         ),
         "job": Target(
-            lambda rng: _packet(asked, down, rng), lambda packet: read_job(task, 1, packet), 0.06, True
+            lambda rng: _packet(asked, down, rng), lambda packet: read_job(task, 1, packet), 0.07, True
         ),
     }
 
@@ -151,8 +149,8 @@ def _hellos() -> dict[str, Target]:
     hello = json.dumps(dataclasses.asdict(members[0]))
     agreed = agree("run", resolve({"method": "fedproto"}), [members[1]], ()).to_json()
     return {
-        "hello": Target(lambda rng: changed_text(hello, rng), parse_member, 0.1, True),
-        "agreement": Target(lambda rng: changed_text(agreed, rng), Agreement.of_json, 0.05, True),
+        "hello": Target(lambda rng: changed_text(hello, rng), parse_member, 0.12, True),
+        "agreement": Target(lambda rng: changed_text(agreed, rng), Agreement.of_json, 0.06, True),
     }
 
 
@@ -191,8 +189,8 @@ def _settings(folder: Path) -> dict[str, Target]:
 
     written = json.dumps(settings)
     return {
-        "recipe": Target(lambda rng: changed_bytes(RECIPE.encode(), rng, TOML_BITS), recipe, 0.03),
-        "config": Target(lambda rng: changed_text(written, rng), config, 0.04),
+        "recipe": Target(lambda rng: changed_bytes(RECIPE.encode(), rng, TOML_BITS), recipe, 0.01),
+        "config": Target(lambda rng: changed_text(written, rng), config, 0.02),
     }
 
 
@@ -238,8 +236,8 @@ def _run_files(folder: Path) -> dict[str, Target]:
         RunDir(out).checkpoints.load(type(kind), Store())
 
     return {
-        "run": Target(spoilt(of_run), with_file(shown), 0.03),
-        "checkpoint": Target(spoilt(saved), with_file(loaded), 0.03),
+        "run": Target(spoilt(of_run), with_file(shown), 0.01),
+        "checkpoint": Target(spoilt(saved), with_file(loaded), 0.01),
     }
 
 
@@ -274,7 +272,7 @@ def _data_files(folder: Path) -> dict[str, Target]:
     header = "a,b,label,test\n"
     csv = (header + "".join(f"{a:.3f},{b:.2f},c{c},{c % 2}\n" for (a, b), c in zip(x[:, :2], y))).encode()
     return {
-        "npz": Target(lambda r: _zipped(npz, r), lambda data: _read_npz(_put(folder / "a.npz", data)), 0.06),
+        "npz": Target(lambda r: _zipped(npz, r), lambda data: _read_npz(_put(folder / "a.npz", data)), 0.05),
         "pfllib": Target(
             lambda r: _zipped(client, r),
             lambda data: read_clients(_put(folder / "train" / "0.npz", data).parents[1], "train"),
@@ -324,7 +322,7 @@ def _pictures(folder: Path) -> dict[str, Target]:
             lambda data: images.decode_images([("picture", data)]),
             0.05,
         ),
-        "parquet": Target(lambda rng: changed_bytes(written, rng), parquet, 0.03),
+        "parquet": Target(lambda rng: changed_bytes(written, rng), parquet, 0.02),
     }
 
 
@@ -339,7 +337,7 @@ def _weights(folder: Path) -> dict[str, Target]:
         read_state(str(_put(folder / case[0], case[1])), "weights")
 
     return {
-        "torch file": Target(lambda rng: ("w.pt", _zipped(members, rng)), read, 0.02),
+        "torch file": Target(lambda rng: ("w.pt", _zipped(members, rng)), read, 0.01),
         "weights": Target(lambda rng: ("w.safetensors", changed_bytes(plain, rng)), read, 0.02),
     }
 
