@@ -30,7 +30,18 @@ from .runner import FINISHED, Done
 from .sweep import Point, label, point_layer
 
 HERE = Path(__file__).parent / "tournaments"
-TOP = ("about", "entrants", "settings", "space", "shared", "trials", "seeds", "validation", "own_classes")
+TOP = (
+    "about",
+    "entrants",
+    "settings",
+    "space",
+    "shared",
+    "trials",
+    "seeds",
+    "first_seed",
+    "validation",
+    "own_classes",
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,7 @@ class Tournament:
     shared: Mapping[str, Any]
     trials: int = 3
     seeds: int = 3
+    first_seed: int = 0  # of the finals; give seeds on which nobody has looked while choosing defaults
     validation: float = 0.2
     own_classes: bool = False
 
@@ -99,7 +111,11 @@ def _checked(name: str, found: dict[str, Any]) -> Tournament:
         found["settings"],
         found.get("space", {}),
         found.get("shared", {}),
-        **{key: found[key] for key in ("trials", "seeds", "validation", "own_classes") if key in found},
+        **{
+            key: found[key]
+            for key in ("trials", "seeds", "first_seed", "validation", "own_classes")
+            if key in found
+        },
     )
     whole = all(isinstance(n, int) and n >= 1 for n in (tournament.trials, tournament.seeds))
     if not whole or not 0 < tournament.validation < 1:
@@ -120,7 +136,7 @@ def points(tournament: Tournament, setting: str, entrant: str) -> list[Point]:
 
 def plan_trials(tournament: Tournament) -> dict[Match, list[tuple[Point, Planned]]]:
     """All trials; their seed is none of the finals'."""
-    seed = tournament.seeds
+    seed = tournament.first_seed + tournament.seeds
     return {
         (setting, entrant): [
             (point, _planned(tournament, setting, entrant, point, seed))
@@ -134,9 +150,13 @@ def plan_trials(tournament: Tournament) -> dict[Match, list[tuple[Point, Planned
 def plan_finals(tournament: Tournament, chosen: Mapping[Match, Chosen]) -> dict[Match, list[Planned]]:
     """The chosen configurations, all seeds."""
     return {
-        match: [_planned(tournament, *match, found.point, seed) for seed in range(tournament.seeds)]
+        match: [_planned(tournament, *match, found.point, seed) for seed in _seeds(tournament)]
         for match, found in chosen.items()
     }
+
+
+def _seeds(tournament: Tournament) -> range:
+    return range(tournament.first_seed, tournament.first_seed + tournament.seeds)
 
 
 def _planned(tournament: Tournament, setting: str, entrant: str, point: Point, seed: int) -> Planned:
