@@ -16,7 +16,7 @@ WIDTH = "88"  # letters of a line
 
 def commands() -> str:
     """The list of all, then a section a command, with one below it for each of its own (`deploy init`)."""
-    whole, parsers = build_parser([])
+    whole, parsers = build_parser()
     with mock.patch.dict(os.environ, COLUMNS=WIDTH):
         sections = [_command(name, parser) for name, parser in parsers.items()]
         return "\n".join([f"```text\n{whole.format_help()}```\n", *sections])

@@ -24,7 +24,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "advise",
-        help="bounds on learning rate, λ and rounds from FedProto's theory",
         description="Estimates the constants of FedProto's convergence theorems from a short trace of plain "
         "SGD at some clients, and prints the bounds of Corollary 1 and Theorem 2.",
         allow_abbrev=False,

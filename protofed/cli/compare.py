@@ -19,7 +19,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "compare",
-        help="compare methods on one setting",
         description="Run methods on the same split, first weights, participants and batches, and print mean "
         "and spread over clients and seeds, best and last round, cost and significance. A method may carry a "
         "preset, options and settings: fedproto:preset=official,lam=0.1. Local training is the same for all, "

@@ -22,23 +22,23 @@ from .output import make_console, tell
 def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare `deploy` with its verbs, `server`, `client` and `status`."""
     _add_deploy(commands)
-    server = commands.add_parser("server", help="start the server of a federation", allow_abbrev=False)
+    server = commands.add_parser("server", allow_abbrev=False)
     server.add_argument("folder", type=Path, metavar="DIR", help="the directory with server.toml")
     server.add_argument("--out", type=Path, required=True, help="run directory; an interrupted run goes on")
     server.set_defaults(function=server_command)
-    client = commands.add_parser("client", help="start a client of a federation", allow_abbrev=False)
+    client = commands.add_parser("client", allow_abbrev=False)
     client.add_argument("folder", type=Path, metavar="DIR", help="the directory with client.toml")
     client.set_defaults(function=client_command)
     for parser in (server, client):
         parser.add_argument("--insecure", action="store_true", help="confirm that there is no TLS and no key")
-    status = commands.add_parser("status", help="how a deployed run is doing", allow_abbrev=False)
+    status = commands.add_parser("status", allow_abbrev=False)
     status.add_argument("run", type=Path, metavar="RUN", help="run directory")
     status.add_argument("--json", action="store_true", help="print JSON")
     status.set_defaults(function=status_command)
 
 
 def _add_deploy(commands: Any) -> None:
-    deploy = commands.add_parser("deploy", help="prepare a federation on real machines", allow_abbrev=False)
+    deploy = commands.add_parser("deploy", allow_abbrev=False)
     verbs = deploy.add_subparsers(
         dest="verb", metavar="init|join|accept|add|renew|sign|rehearse|measure", required=True
     )

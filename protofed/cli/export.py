@@ -18,7 +18,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "export",
-        help="write a trained model for other programs, with a model card",
         description="Write the model of a client as safetensors (weights), ONNX or torch.export (the whole "
         "network), with names of classes, global prototypes and the form of the inputs in the file's "
         "metadata, and a model card in Markdown beside it. The numbers of a run go to trackers by "

@@ -22,7 +22,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "forget",
-        help="take a client out of a run, as if it had never been there",
         description="Take a client's sums out of the server's state, for methods whose state is a sum "
         "(fedcommons, fed3r, fedncm, fedcof): the state is then the one of a run without that client. Its "
         "stored state and the checkpoint before are deleted; in later rounds it sends and gets nothing. What "

@@ -31,7 +31,7 @@ KINDS: dict[str, Registry[Any]] = {
 
 def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
-    parser = commands.add_parser("list", help="list methods, data, partitions or models", allow_abbrev=False)
+    parser = commands.add_parser("list", allow_abbrev=False)
     parser.add_argument("kind", choices=KINDS, help="what to list")
     parser.add_argument("name", nargs="?", help="show the options of this one; or FILE.py:CLASS")
     add_import(parser)

@@ -31,7 +31,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "onboard",
-        help="let a new client join a finished run",
         description="Train a newcomer with the run's global prototypes, and beside it alone. The newcomer "
         "is one of the clients that the run held out (`protofed run … --newcomers 2`), or brings its own "
         "data (--data).",

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import sys
-
-from rich.console import Console
+from typing import TYPE_CHECKING
 
 from ..core.escape import visible
-from ..runs.bars import PlainConsole
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def make_console() -> Console:
     """For standard output. A file or a pipe has no width: nothing needs to be folded or cut."""
+    from ..runs.bars import PlainConsole  # not for --help and --version, which are to be there at once
+
     console = PlainConsole()
     if not console.is_terminal:
         console.width = 10_000

@@ -5,22 +5,17 @@ from __future__ import annotations
 import argparse
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, NoReturn
 
 from .. import __version__
-from ..config import SECTIONS, Config, load_imports
-from ..core.algorithm import methods
 from ..core.errors import unknown
 from ..core.options import OptionInfo, options_of
+from .commands import COMMANDS
 
 Command = Callable[[argparse.Namespace], int]
-COMMANDS = (  # files of this folder, in the order of `protofed --help`
-    *("run", "show", "verify", "report", "watch", "listing", "partition", "profile", "advise", "onboard"),
-    *("forget", "compare", "reproduce", "sweep", "tournament", "predict", "export", "track", "deploy"),
-)
 
 
 class UsageError(Exception):
@@ -34,15 +29,23 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 
 
+class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """Takes a command's line of help from the table, where it is written once."""
+
+    def add_parser(self, name: str, **how: Any) -> Any:
+        """A command, with its line."""
+        return super().add_parser(name, help=COMMANDS[name].help, **how)
+
+
 def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     """The command named by `argv` and its parsed arguments; unknown options name their nearest match."""
-    parser, commands = build_parser(argv)
+    name = argv[0] if argv else "--help"
+    if not name.startswith("-") and name not in COMMANDS:
+        raise UsageError(unknown("command", name, COMMANDS))
+    parser, commands = build_parser(argv, [name] if name in COMMANDS else [])
     if not argv:
         parser.print_help()
         raise SystemExit(0)
-    name = argv[0]
-    if not name.startswith("-") and name not in commands:
-        raise UsageError(unknown("command", name, commands))
     if name.startswith("-") and name not in parser._option_string_actions:
         raise UsageError(f"expected a command first, got {name!r} (see `protofed --help`)")
     parsed, rest = parser.parse_known_args(list(argv))
@@ -51,9 +54,17 @@ def make_parser(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     return parsed.function, parsed
 
 
-def build_parser(argv: Sequence[str]) -> tuple[Parser, dict[str, Parser]]:
-    """The whole parser, and those of the commands by name; `argv` tells whose options `run` has."""
-    load_imports(_imported(argv))
+def build_parser(
+    argv: Sequence[str] = (), declared: Collection[str] = COMMANDS
+) -> tuple[Parser, dict[str, Parser]]:
+    """The parser, and those of the commands by name; `argv` tells whose options `run` has.
+
+    The files of the `declared` commands are imported; of the others name and line are known.
+    """
+    if files := _imported(argv):
+        from ..config import load_imports
+
+        load_imports(files)
     parser = Parser(
         prog="protofed",
         description="Federated learning with class prototypes.",
@@ -62,9 +73,13 @@ def build_parser(argv: Sequence[str]) -> tuple[Parser, dict[str, Parser]]:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"protofed {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    for name in COMMANDS:
-        import_module(f".{name}", __package__).add(commands, argv)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser, action=_Commands)
+    files_of_declared = {COMMANDS[name].file for name in declared}
+    for name, listed in COMMANDS.items():
+        if listed.file not in files_of_declared:
+            commands.add_parser(name)
+        elif name not in commands.choices:  # a file may declare several
+            import_module(f".{listed.file}", __package__).add(commands, argv)
     return parser, commands.choices
 
 
@@ -80,6 +95,9 @@ def _unknown_argument(given: str, parser: argparse.ArgumentParser) -> str:
 
 def add_settings(parser: argparse.ArgumentParser, method: str | None) -> None:
     """Flags for all settings, and for the options of a method if it is known."""
+    from ..config import SECTIONS, Config
+    from ..core.algorithm import methods
+
     skip = {"method", "options", "imports", *SECTIONS}
     top = parser.add_argument_group("what is run")
     taken = set()
@@ -174,6 +192,8 @@ def _add_flag(group: Any, info: OptionInfo, method: str | None = None, prefix: s
 
 def default_of(info: OptionInfo, method: str | None) -> str:
     """What a bare run takes, and what the preset `paper` has instead, if the method has one that differs."""
+    from ..core.algorithm import methods
+
     presets = methods[method].presets if method is not None and method in methods else {}
     values = [
         {**presets[name].options, **presets[name].train}.get(info.name, info.default)

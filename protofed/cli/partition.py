@@ -22,7 +22,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     default = Config()
     parser = commands.add_parser(
         "partition",
-        help="show how a data set is divided among clients",
         description="Divide a data set and print the training samples of every class per client "
         "(class:count); see `protofed list partitions`.",
         allow_abbrev=False,

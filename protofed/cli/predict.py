@@ -16,7 +16,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "predict",
-        help="name the classes of new samples",
         description="Predict with the model of a client, as it was tested in the run; the training data is "
         "not needed. Samples: csv:PATH (the columns of the training table), npz:PATH (array x), folder:PATH "
         "(images), or a data set, of which the test rows are taken. Scores are logits under the modes of "

@@ -24,7 +24,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "profile",
-        help="show where the time of a round goes",
         description="Times the stages of some rounds on an engine of this process (sequential or cohort), "
         "with the settings of `protofed run`.",
         allow_abbrev=False,

@@ -18,7 +18,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "report",
-        help="write a page that shows and compares runs",
         description="Writes one HTML file that opens offline: accuracy against rounds and bytes, clients, "
         "data, embeddings, prototypes, cost and settings. Several runs are laid over each other.",
         allow_abbrev=False,

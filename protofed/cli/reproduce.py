@@ -27,7 +27,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "reproduce",
-        help="reproduce a published table",
         description="Carry out a recipe (without a name: list them) and print ours next to the paper's, with "
         "the difference and a verdict. Settings given here win over the recipe's; cells that they change are "
         "marked as not comparable.",

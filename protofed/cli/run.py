@@ -35,7 +35,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         _check_known(argv[1])
     parser = commands.add_parser(
         "run",
-        help="run a method or a recipe",
         description="Run a method (see `protofed list methods`), or a recipe (.toml, or the config.json "
         "of an earlier run). Settings given here win over the recipe's.",
         allow_abbrev=False,
@@ -53,7 +52,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     parser.set_defaults(function=run)
     parser = commands.add_parser(
         "resume",
-        help="continue an interrupted run, or a finished one with more rounds",
         description="Continue a run after its last checkpoint. With --rounds also beyond the rounds planned; "
         "what depends on their number (schedule poly, FedKD's threshold) sees the new one from then on.",
         allow_abbrev=False,

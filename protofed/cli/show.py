@@ -24,7 +24,7 @@ MOST_NAMES = 20  # of classes that are listed
 
 def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
-    parser = commands.add_parser("show", help="show a run", allow_abbrev=False)
+    parser = commands.add_parser("show", allow_abbrev=False)
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
     parser.add_argument("--json", action="store_true", help="print the last record as JSON")
     parser.set_defaults(function=show)

@@ -29,7 +29,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "sweep",
-        help="run a method over values of options or settings",
         description="Run every combination of the given values (or search ranges with Optuna) and print and "
         "plot the outcome. Finished runs are reused where settings and data are the same, and named. Δ and p "
         "compare with the first combination.",

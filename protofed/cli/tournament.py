@@ -32,7 +32,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "tournament",
-        help="methods × settings × seeds, each method tuned alike",
         description="Every method gets the same number of trials in every setting, judged on samples that "
         "clients hold out of training; the best goes to the finals, on seeds that no trial has seen. Tables "
         "of accuracy, differences with standard errors, ranks, and cost. Interrupted or out of time, the "

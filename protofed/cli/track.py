@@ -18,7 +18,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "track",
-        help="hand a run's numbers to CSV, Parquet, TensorBoard or MLflow",
         description="Hand over runs that are on disk, finished or not. `protofed run --track KIND` does the "
         "same while a run is played.",
         allow_abbrev=False,

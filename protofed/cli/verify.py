@@ -16,7 +16,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "verify",
-        help="whether runs are what was written",
         description="Check every file of run directories against its checksum (metrics.jsonl and "
         "clients.jsonl line by line) and say which are whole, which differ, and what can be recovered. Exit "
         "code 0 if all are whole, else 1; also for runs of earlier versions, which have no checksums. "

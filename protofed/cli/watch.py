@@ -24,7 +24,6 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "watch",
-        help="show a run in the browser while it goes on",
         description="Serves the page of `protofed report` on 127.0.0.1 until the run is finished, or Ctrl-C.",
         allow_abbrev=False,
     )
