@@ -34,6 +34,10 @@ class EngineError(ProtofedError):
     """An engine that cannot carry out what it was asked for."""
 
 
+ALIKE = 0.6  # share of letters in common from which on a name may be meant
+AS_NEAR = 0.15  # names that are so much further than the nearest are not
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """One line for an unknown name: the nearest matches, or all names if there are few.
 
@@ -41,7 +45,9 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     "unknown method 'fedprot'; did you mean 'fedproto'?"
     """
     names = sorted(set(known))
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=ALIKE)
+    alike = [difflib.SequenceMatcher(None, one, name).ratio() for one in near]
+    near = [one for one, share in zip(near, alike) if share > alike[0] - AS_NEAR]
     if near:
         hint = "did you mean " + " or ".join(repr(n) for n in near) + "?"
     else:

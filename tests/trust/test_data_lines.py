@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import Call, assert_refused
 
 from protofed.analysis.advise import advise
 from protofed.cli.main import main
 from protofed.config import resolve
-from protofed.core.errors import ConfigError, DataError, ProtofedError, RunError
+from protofed.core.errors import ConfigError, DataError, ProtofedError, RunError, unknown
 from protofed.data import check, divide, load
 from protofed.deploy.init import init
 from protofed.experiment import build
@@ -206,3 +207,16 @@ def test_tables_that_cannot_be_read(options: str, line: str) -> None:
 def test_csv_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["partition", "iid", "--data", "csv:absent.csv", "--clients", "2"]) == 2
     assert capsys.readouterr().err == "protofed: error: absent.csv: no such file\n"
+
+
+def test_a_table_with_other_separators_is_told_so(call: Call) -> None:
+    """Not that a column is missing, which `label=` could not mend."""
+    Path("semi.csv").write_text("a;b;label\n1;2;0\n3;4;1\n")
+    refused = call("run", "local", "--data", "csv:semi.csv")
+    assert_refused(refused, "its columns are separated by ';'", "commas")
+
+
+def test_advice_names_what_may_be_meant() -> None:
+    assert unknown("model", "mlpp", ["mlp", "resmlp"]) == "unknown model 'mlpp'; did you mean 'mlp'?"
+    assert "known: auto, cohort" in unknown("engine", "fast", ["auto", "cohort"])
+    assert "'digits' or 'digit5'" in unknown("data", "digit", ["digits", "digit5", "femnist"])

@@ -182,6 +182,10 @@ def read_table(path: Path, label: str) -> Columns:
     if len(rows) < 2:
         raise DataError(f"{path}: no rows; expected a line of column names and a line for each sample")
     names = [name.strip() for name in rows[0]]
+    if other := [sign for sign in (";", "\t", "|") if len(names) == 1 and sign in names[0]]:
+        raise DataError(
+            f"{path}: its columns are separated by {other[0]!r}; csv files have commas: save it with these"
+        )
     if label and label not in names:
         raise DataError(
             f"{path}: no column {label!r} for labels; it has {', '.join(names[:20])}; name it with label=…"
