@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..core.errors import ConfigError
 from ..core.options import option
@@ -27,7 +26,7 @@ class TokenBag(nn.Module):
                 "tokens are needed, whole numbers: npz:PATH,tokens=true or csv:PATH,tokens=COLUMN"
             )
         try:
-            found = F.embedding(x, self.weight)
+            found = self.weight.index_select(0, x.flatten()).unflatten(0, x.shape)
         except IndexError:
             raise ConfigError(
                 f"a token is not below the vocabulary of {len(self.weight)}; set bag:vocabulary=…"
