@@ -9,6 +9,10 @@ and Donoho, PNAS 2020).
     L = CE + λ · d(h, r · A_y)        A: rows of a simplex, orthonormal rows, or random directions
 
 `gp_all` and `gp_local` are the nearest anchors, so that predictions compare with those of FedProto.
+
+Choices:
+- λ and d are FedProto's defaults; r = 5 is about as long as the embeddings of a small trained network. A
+  simplex needs at least as many dimensions as classes; `kind=random` does not.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ class Anchors(Algorithm):
     radius: float = option(5.0, "r, length of the anchors", above=0)
     distance: str = option("l2", "d", choices=tuple(DISTANCES))
 
-    paper = "a control of ours; the simplex is that of neural collapse"
+    paper = "a control of ours; a simplex as target: Papyan, Han and Donoho, PNAS 2020"
     modes = ("clf", "gp_all", "gp_local", "lp")
     needs = Needs(embedding=True, dense=False)
 

@@ -43,6 +43,11 @@ MODES = {
         "a mixture of classifier and nearest global prototype with the client's own class shares, weighed on "
         "samples that it holds out of training",
     ),
+    "prior": Meaning(
+        "common classifier with own class shares",
+        "the classifier of everybody's samples in the common space, sharpened by the client's own class shares; "
+        "without the client's network",
+    ),
     "clf_local": Meaning(
         "classifier among own classes",
         "the classifier decides among the classes of the client's training data",

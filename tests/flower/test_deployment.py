@@ -142,7 +142,9 @@ def test_server_killed_and_resumed(example, started, tmp_path):
     for name in example.SITES:
         started("client", str(federation / "clients" / name))
     wait_for(lambda: len(rounds(run)) >= 2, server, "second round")
-    assert watched(run)["runs"][0]["rounds"]["round"][:2] == [1, 2]
+    live = watched(run)["live"]
+    assert live["on"]
+    assert live["done"] >= 2
     os.kill(server.pid, signal.SIGKILL)
     server.wait()
     wait_until_dead(run)
