@@ -8,8 +8,8 @@ Personalization", 2019, arxiv.org/abs/1910.10252.
     test    `clf`: w_k, the client's own model after its last local training, which began at w; `global`: w
 
 Choices:
-- What a client trained in the round is the fine-tuned model of the round before: no pass is made twice, and the
-  fine-tuning is as long as local training. A client that never took part is tested with w.
+- What a client trained in the round is the fine-tuned model of the round before: no pass is made twice, and
+  the fine-tuning is as long as local training. A client that never took part is tested with w.
 """
 
 from __future__ import annotations

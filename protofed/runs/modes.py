@@ -45,8 +45,8 @@ MODES = {
     ),
     "prior": Meaning(
         "common classifier with own class shares",
-        "the classifier of everybody's samples in the common space, sharpened by the client's own class shares; "
-        "without the client's network",
+        "the classifier of everybody's samples in the common space, sharpened by the client's own class "
+        "shares; without the client's network",
     ),
     "clf_local": Meaning(
         "classifier among own classes",
