@@ -45,7 +45,8 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 def command(args: argparse.Namespace) -> int:
     """Carry out what is missing of a recipe and print it beside the paper; without a recipe, list them."""
     if args.recipe is None:
-        print_tables([_overview()], [], "terminal")
+        overview = _overview()
+        print_tables([overview], [dict(zip(overview.headings, row)) for row in overview.rows], args.format)
         return 0
     recipe = load_recipe(args.recipe)
     plans = plan_reproduction(recipe, Selection(args.methods, args.columns, args.seeds, settings_of(args)))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..runs.files import finite
 from ..studies.plan import Planned
 from ..studies.runner import FAILED, FINISHED, REFUSED, Done, carry_out, read_budget
 from ..studies.study_progress import StudyProgress
@@ -34,6 +36,9 @@ def add_study_flags(parser: argparse.ArgumentParser, seeds: int | None, out: str
     parser.add_argument(
         "--format", choices=FORMATS, default="terminal", help="what is printed (default: terminal)"
     )
+    parser.add_argument(
+        "--json", action="store_const", const="json", dest="format", help="the same as --format json"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress; the table is still printed")
 
 
@@ -47,9 +52,11 @@ def carry_out_plan(
 
 
 def print_tables(tables: Sequence[Table], records: Sequence[dict[str, Any]], form: str) -> None:
-    """The tables in the form asked for. CSV has the records, with all numbers."""
+    """The tables in the form asked for. CSV and JSON have the records, with all numbers."""
     if form == "csv":
         sys.stdout.write(as_csv(records))
+    elif form == "json":
+        sys.stdout.write(json.dumps(finite(list(records)), indent=2) + "\n")
     elif form != "terminal":
         texts = (table.markdown() if form == "markdown" else table.latex() for table in tables)
         sys.stdout.write("\n".join(texts))

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..core.answer import Score
+if TYPE_CHECKING:
+    from ..core.answer import Score
 
 OTHERS = 0.1  # constant: predicted beside the main class, at most this share of what is of another class
 EQUAL = 1e-3  # relative spread below which vectors count as equal

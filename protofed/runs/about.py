@@ -11,13 +11,14 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..config import resolve
 from ..core.errors import ConfigError, RunError
-from ..core.task import Task
 from ..core.version import VERSION
 from .seals import mark_of, missing_seals, read_whole, there, write_whole
+
+if TYPE_CHECKING:
+    from ..core.task import Task
 
 FORMAT = 2  # 1: without checksums.json beside it
 FILE = "about.json"
@@ -95,6 +96,8 @@ def read_about(directory: Path, config: Mapping[str, Any]) -> AboutRun:
 
 
 def _modes(config: Mapping[str, Any]) -> tuple[str, ...]:
+    from ..config import resolve  # with torch, which other runs are read without
+
     try:
         return tuple(resolve(config).make_method().modes)
     except ConfigError:  # a method that is not installed here

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.progress import TimeElapsedColumn as Elapsed
 from rich.text import Text
 
-from ..config import Config
 from ..core.escape import visible
 from .records import headline
+
+if TYPE_CHECKING:
+    from ..config import Config
 
 
 class PlainConsole(Console):

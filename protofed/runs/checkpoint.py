@@ -18,19 +18,18 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from safetensors import SafetensorError
 
-from ..core.answer import ClientState
 from ..core.checksums import CHECK, Head, digest, seal, unseal
 from ..core.errors import MessageError, RunError
-from ..core.record import Record, Tree
-from ..core.tensor_file import of_bytes, to_bytes
-from ..engines.store import Store
-from ..ops.trees import put, under
 from .files import finite, read_json, write_atomic, write_json
 from .seals import mark_of, missing_seals
+
+if TYPE_CHECKING:  # torch is imported where tensors are read or written: a run is shown without
+    from ..core.record import Record, Tree
+    from ..engines.store import Store
 
 
 class Loaded(NamedTuple):
@@ -79,6 +78,8 @@ class Checkpoints:
         """Write what changed since the last call, then commit. `engine`: what the engine must remember;
         `lines`: how far the run's files of lines go; `edition` tells files from those of the same round that
         were written before."""
+        from ..ops.trees import put
+
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -184,6 +185,9 @@ class Checkpoints:
         write_json(path, value if self.mark is None else seal(value, self.mark))
 
     def _load(self, path: Path, record: type[Record], store: Store) -> Loaded:
+        from ..core.answer import ClientState
+        from ..ops.trees import under
+
         manifest = self.read_manifest(path)
         try:
             files, clients = manifest["files"], manifest["clients"]
@@ -201,6 +205,8 @@ class Checkpoints:
         return Loaded(round, state, dict(manifest.get("engine", {})))
 
     def _write(self, name: str, arrays: Tree) -> None:
+        from ..core.tensor_file import to_bytes
+
         data = to_bytes(arrays)
         write_atomic(self.directory / name, data)
         self._files[name] = {"bytes": len(data), "blake2b": digest(data)}
@@ -224,6 +230,8 @@ class Checkpoints:
             raise RunError(f"{path} is damaged: it lacks the names of its files or the round") from error
 
     def _read(self, name: str, files: dict[str, dict[str, Any]]) -> Tree:
+        from ..core.tensor_file import of_bytes
+
         try:
             return of_bytes(self._bytes(name, files))
         except SafetensorError as error:

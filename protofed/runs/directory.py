@@ -19,12 +19,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.checksums import Head
 from ..core.errors import RunError
-from ..core.record import Record
-from ..engines.base import Engine
 from .checkpoint import Checkpoints
 from .line_files import NAMES, START, Lines, append_line, read_lines, write_lines
 from .lock import Lock
@@ -41,6 +39,10 @@ from .seals import (
     there,
     write_whole,
 )
+
+if TYPE_CHECKING:
+    from ..core.record import Record
+    from ..engines.base import Engine
 
 OF_A_RUN = (
     *("about.json", "inputs.json", "class_counts.dat", "mixtures.json"),

@@ -10,17 +10,16 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from ..core.algorithm import Algorithm
-from ..core.answer import Score
-from ..core.record import Record
-from ..core.scoring import relative_spread
 from ..core.user_files import short_name
 from ..metrics.collapse import EQUAL, Baseline, Collapse, baseline, collapse, still_as_high
 from .modes import AMONG_OWN
+
+if TYPE_CHECKING:
+    from ..core.algorithm import Algorithm
+    from ..core.answer import Score
+    from ..core.record import Record
 
 log = logging.getLogger("protofed")
 ABOVE = 1.0  # points that an accuracy has to lie above that of the majority class
@@ -134,6 +133,10 @@ def _embeddings(learning: Learning) -> Finding | None:
 
 
 def _prototypes(learning: Learning) -> Finding | None:
+    import torch  # findings are read without
+
+    from ..core.scoring import relative_spread
+
     found = learning.algorithm.prototypes(learning.state)
     if found is None or len(torch.unique(found[1])) < 2:
         return None

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from ..core.errors import RunError
 from ..metrics.collapse import Baseline
-from ..metrics.formulas import rounds_to_converge
 from .about import AboutRun, read_about
 from .directory import RunDir
 from .findings import Finding, read_findings
@@ -208,6 +207,8 @@ class Outcome:
 
     def converged(self, mode: str) -> int | None:
         """The round from which the moving average over five tests stays near its maximum."""
+        from ..metrics.formulas import rounds_to_converge
+
         values = self._measured(mode, "mean")
         found = rounds_to_converge(list(values.values()))
         return list(values)[found - 1] if found else None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..core.answer import Score
 from .modes import miou_of
+
+if TYPE_CHECKING:
+    from ..core.answer import Score
 
 STATS = ("mean", "std", "worst", "worst10", "pooled")
 RoundRecord = dict[str, Any]

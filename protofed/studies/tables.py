@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..core.escape import csv_cell, latex, markdown, visible
 
-FORMATS = ("terminal", "markdown", "csv", "latex")
+FORMATS = ("terminal", "markdown", "csv", "latex", "json")
 
 
 @dataclass(frozen=True)

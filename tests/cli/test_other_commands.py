@@ -163,9 +163,12 @@ def test_resume_before_the_first_checkpoint_starts_over(call: Call, finished: Co
     ],
 )
 def test_list(call: Call, kind: str, words: list[str]) -> None:
-    got = call("list", kind, "--names")
+    got = call("list", kind)
     assert got.code == 0
     assert all(word in got.out for word in words)
+    listed = json.loads(call("list", kind, "--json").out)
+    assert words[0] in [one["name"] for one in listed]
+    assert all(one["summary"] for one in listed)
 
 
 def test_list_models_names_a_wrong_input(call: Call) -> None:
