@@ -36,4 +36,5 @@ COMMANDS = {  # in the order of `protofed --help`
     "server": Listed("deploy", "start the server of a federation"),
     "client": Listed("deploy", "start a client of a federation"),
     "status": Listed("deploy", "how a deployed run is doing"),
+    "completion": Listed("completion", "print a script that completes commands in your shell"),
 }

@@ -61,7 +61,7 @@ def build_parser(
 
     The files of the `declared` commands are imported; of the others name and line are known.
     """
-    if files := _imported(argv):
+    if argv[:1] != ["completion"] and (files := _imported(argv)):  # whose words are another line
         from ..config import load_imports
 
         load_imports(files)
