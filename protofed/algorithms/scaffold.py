@@ -53,7 +53,12 @@ class Scaffold(SharedWeights):
     paper = "Karimireddy et al., ICML 2020, arXiv:1910.06378"
     needs = Needs(model=True, sgd=True)
     legs = (Leg(down=Controlled, up=Controlled),)
-    presets = dict.fromkeys(("default", "paper"), Preset(train={"momentum": 0.0}, note="plain SGD"))
+    presets = {
+        "default": Preset(
+            train={"momentum": 0.0, "lr": 0.02}, note="plain SGD; a larger lr diverges on few images"
+        ),
+        "paper": Preset(train={"momentum": 0.0}, note="plain SGD"),
+    }
 
     # server
 
