@@ -8,6 +8,7 @@ split = divide("dirichlet:beta=0.5", dataset, clients=20, seed=0)
 - `specs`: from written forms to datasets and splits; `check`: both are checked there, whatever made them
 - `loader`, `federated`, `merged`: clients' tensors, as engines ask for them
 - `site_specs`, `near_names`: files of sites as settings; names of classes that most likely are one
+- `moved`: written forms of data as they are meant from another folder
 - `public`: samples that server and clients share; `own`, `user_source`: what the user brings
 - `table`: columns of text as inputs; `inputs`: how raw samples become inputs, written down; `new_rows`:
   samples that come after training, treated alike

@@ -8,6 +8,7 @@ method, if that can be made.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,7 @@ class AboutRun:
     public: int | None = None  # samples of the public data
     group_index: tuple[int, ...] = ()  # group of each client, where the models were given in Python
     notes: tuple[str, ...] = ()  # on the data: its test set was pooled, or is used in part
+    folder: str = ""  # where it began: relative paths in its settings are meant from there
     changes: tuple[str, ...] = ()  # with what changed the run was gone on with, and after which round
 
     @classmethod
@@ -53,6 +55,7 @@ class AboutRun:
             one_class=one_class,
             public=None if task.public is None else len(task.public),
             version=VERSION,
+            folder=os.getcwd(),
         )
 
 
@@ -88,6 +91,7 @@ def read_about(directory: Path, config: Mapping[str, Any]) -> AboutRun:
             public=found.get("public"),
             dense=bool(found.get("dense")),
             changes=tuple(map(str, found.get("changes", ()))),
+            folder=str(found.get("folder", "")),
             version=str(found["version"]),
             fingerprints=dict(found["fingerprints"]),
         )

@@ -69,12 +69,13 @@ def changes(began: AboutRun, now: Mapping[str, str], settings: Mapping[str, Any]
         )
         if before.get(name) != now.get(name) and name in before
     ]
+    after = dict(by_content(now))  # weights may be named by another path from another folder
     if not found and SPLIT in before and before[SPLIT] != now.get(SPLIT):
         found.append("its split changed (the same data is divided otherwise)")
     found += [
         f"{name} changed"
         for name in before
-        if name.startswith(("package ", "weights ")) and before[name] != now.get(name)
+        if name.startswith(("package ", "weights ")) and before[name] != after.get(os.path.basename(name))
     ]
     return found
 

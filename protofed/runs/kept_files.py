@@ -20,8 +20,10 @@ from ..core.checksums import digest
 from ..core.errors import RunError
 from ..core.user_files import UserFile, absolute, load_file
 from ..core.written_files import change_files, files_in
+from ..data.moved import path_from, spec_from
+from .about import has_about, read_about
 from .files import write_atomic
-from .fingerprint import of_file, user_files
+from .fingerprint import WEIGHTS, of_file, user_files
 from .seals import read_bytes, read_seals, read_whole, there, write_whole
 
 FOLDER = "files"
@@ -90,10 +92,28 @@ def settings_with_kept(
     warn: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """The settings of a run with its files where they are now: in their old place, or the run's copies where
-    they are gone. For those that have changed `changed` says what to do; `warn` is told."""
+    they are gone, and its data as it was meant where the run began. For those that have changed `changed`
+    says what to do; `warn` is told."""
     kept = {one.written: one for one in read_kept(run)}
     places = {w: _place(kept[w], run, changed, warn) for w in files_in(settings) if w in kept}
-    return change_files(settings, lambda written: places.get(written, written))
+    return _with_paths(change_files(settings, lambda written: places.get(written, written)), run)
+
+
+def _with_paths(settings: dict[str, Any], run: Path) -> dict[str, Any]:
+    """Data and weights whose paths are relative: meant from the folder where the run began."""
+    began = read_about(run, settings).folder if has_about(run) else ""
+    if not began or began == os.getcwd():
+        return settings
+    folder = Path(began)
+    data = {
+        key: spec_from(settings[key], folder)
+        for key in ("data", "public")
+        if isinstance(settings.get(key), str)
+    }
+    models = settings.get("models")
+    if isinstance(models, str):
+        data["models"] = WEIGHTS.sub(lambda found: path_from(found[0], folder), models)
+    return {**settings, **data}
 
 
 def recipe_of_run(path: Path, warn: Callable[[str], None] | None = None) -> dict[str, Any]:
