@@ -19,10 +19,18 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     parser = commands.add_parser(
         "report",
         description="Writes one HTML file that opens offline: accuracy against rounds and bytes, clients, "
-        "data, embeddings, prototypes, cost and settings. Several runs are laid over each other.",
+        "data, embeddings, prototypes, cost and settings. Several runs are laid over each other; runs "
+        "that differ in the seed alone are one row, mean and spread over seeds. A folder of `compare` or "
+        "`sweep` stands for all its runs.",
         allow_abbrev=False,
     )
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run directories")
+    parser.add_argument(
+        "runs",
+        type=Path,
+        nargs="+",
+        metavar="RUN",
+        help="run directories, or the folder (or JSON file) of a study, as runs/compare",
+    )
     parser.add_argument(
         "-o", "--out", type=Path, default=Path("report.html"), help="the page (default: report.html)"
     )
@@ -54,6 +62,8 @@ def command(args: argparse.Namespace) -> int:
     written = [write_page(report, args.out)]
     if suffixes:
         written += write_figures(report, args.out.with_name(f"{args.out.stem}-figures"), suffixes)
+    for note in report["notes"]:
+        say(note)
     for run in report["runs"]:
         for note in run["notes"]:
             say(f"{run['name']}: {note}")

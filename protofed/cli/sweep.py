@@ -82,7 +82,8 @@ def command(args: argparse.Namespace) -> int:
     paths = write_study(out, name, markdown, records, about)
     paths.append(write_latex(out, name, tables))
     lines = [line for line in found.lines if shown(line, args.modes)]
-    paths += _plot(lines, points, args.plot, out / f"{name}.png")
+    logs = [axis.name for axis in axes if axis.log]
+    paths += _plot(lines, points, args.plot or out / f"{name}.png", args.plot is not None, logs)
     printed = [record for record, line in zip(records, found.lines) if shown(line, args.modes)]
     print_tables(tables, printed, args.format)
     say_written(paths, done, args)
@@ -140,10 +141,12 @@ def _records(found: Comparison, points: Sequence[Point]) -> list[dict[str, Any]]
     return [{**by_label[line.method], **dataclasses.asdict(line)} for line in found.lines]
 
 
-def _plot(lines: Sequence[Line], points: Sequence[Point], asked: Path | None, usual: Path) -> list[Path]:
+def _plot(
+    lines: Sequence[Line], points: Sequence[Point], path: Path, asked: bool, logs: Sequence[str]
+) -> list[Path]:
     """A plot where one was asked for, or can be made."""
     by_label = {label(point): point for point in points}
     pairs = [(by_label[line.method], line) for line in lines]
-    if asked is None and not (paper.can_draw() and pairs and len(points[0]) <= 2):
+    if not asked and not (paper.can_draw() and pairs and len(points[0]) <= 2):
         return []
-    return [draw_sweep(pairs, asked or usual)]
+    return [draw_sweep(pairs, path, logs)]

@@ -1,6 +1,7 @@
 """Reports of runs: one HTML page, single figures, and the same page live.
 
 collect.py     files of runs → plain data (lists, dicts, numbers)
+study_folder.py  the runs of a study's folder; rows.py: those that differ in the seed alone, as one
 inside.py      what only data set and checkpoint know: split, embeddings, margins, attention
 spec.py        what a chart is, as plain data
 charts.py      what the charts show of runs; of data and models: charts_inside.py

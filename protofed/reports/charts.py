@@ -83,6 +83,8 @@ def references(report: Report) -> list[Series]:
 def accuracy(report: Report) -> list[Chart]:
     """Accuracy by round, against bytes, of the worst clients; training loss."""
     text = "Mean over the tested clients; “± std” adds the spread over them as a band."
+    if several_seeds(report):
+        text = "Mean over clients, then over seeds; the band is the standard deviation over seeds."
     worst = "Mean accuracy of the tenth of the clients that fare worst in that test."
     return [
         _by_round(report, "mean", "accuracy-rounds", "Accuracy against rounds", text),
@@ -93,7 +95,12 @@ def accuracy(report: Report) -> list[Chart]:
 
 
 def _by_round(report: Report, stat: str, name: str, title: str, text: str) -> Chart:
-    series = [_curve(one, one.run["tests"]["round"], stat) for one in scored(report)] + references(report)
+    series = [
+        curve
+        for one in scored(report)
+        for curve in (*_seed_curves(one, stat), _curve(one, one.run["tests"]["round"], stat))
+    ]
+    series += references(report)
     return Chart("lines", name, title, ROUND, ACCURACY, series, text)
 
 
@@ -119,10 +126,31 @@ def _curve(one: Scored, x: Sequence[float], stat: str, fields: dict[str, Any] | 
     low, high = (
         [None if None in (mean, std) else mean + sign * std for mean, std in pairs] for sign in (-1, 1)
     )
-    spread: Any = "asked" if stat == "mean" else ""
+    spread: Any = "" if stat != "mean" else "band" if "seeds" in one.run else "asked"
     return Series(
         one.label, x, found[stat], spread=spread, low=low, high=high, fields=fields, **one.look, **one.tags
     )
+
+
+def _seed_curves(one: Scored, stat: str) -> list[Series]:
+    """Each seed as a thin line, if the reader unfolds them."""
+    return [
+        Series(
+            f"{one.label}, seed {seed['seed']}",
+            seed["tests"]["round"],
+            seed["tests"]["acc"][one.mode][stat],
+            colour=one.look["colour"],
+            opacity=0.45,
+            single=True,
+            **one.tags,
+        )
+        for seed in one.run.get("seeds", [])
+    ]
+
+
+def several_seeds(report: Report) -> bool:
+    """Whether some row is a mean over seeds."""
+    return any("seeds" in run for run in report["runs"])
 
 
 def _loss(report: Report) -> Chart:
@@ -142,7 +170,8 @@ def clients(report: Report) -> list[Chart]:
     found = [one for one in scored(report) if _of_clients(one)]
     choices = dict.fromkeys(("", *(choice for one in found for choice in one.tags["when"])))
     chosen = {choice: [one for one in found if choice in one.tags["when"]] for choice in choices}
-    worst = [_worst(some, choice) for choice, some in chosen.items() if some]
+    paired = not several_seeds(report)  # a client of one seed is not that of another
+    worst = [_worst(some, choice) for choice, some in chosen.items() if some and paired]
     every = [_spread(found), *worst] if found else []
     return [replace(chart, series=[*chart.series, *references(report)]) for chart in every]
 
@@ -243,10 +272,11 @@ def cost(report: Report) -> list[Chart]:
     sent = {"parameters up": of("up"), "parameters down": of("down")}
     sent["counts and class labels"] = of("up_meta", "down_meta")
     time = {"rounds: training and server": of("seconds"), "tests": of("test_seconds")}
-    total = "Sum over rounds and clients."
+    over = " Mean over seeds." if several_seeds(report) else ""
+    total, clock = f"Sum over rounds and clients.{over}", f"Wall clock of the run.{over}"
     return [
         stacked("communication", "Communication", total, Axis("bytes sent", "bytes"), sent, _about_sent),
-        stacked("time", "Time", "Wall clock of the run.", Axis("time", "seconds"), time, _about_time),
+        stacked("time", "Time", clock, Axis("time", "seconds"), time, _about_time),
     ]
 
 

@@ -6,13 +6,14 @@ is imported only when asked for; where it cannot be had, the report says why and
     {"made": …, "version": …, "modes": {mode: one line}, "titles": {mode: title}, "runs": [run, …]}
     run: name, path, title, method, state, planned, config, modes, main, rounds, tests, clients, results,
          majority, notes; if the method tells clients' weights, average; with the inside also split, space,
-         margins, attention
+         margins, attention; of several seeds it is their mean (see rows.py), with each of them in seeds
 
 Accuracies are in percent. What was not measured is None.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,8 +27,11 @@ from ..runs.files import finite
 from ..runs.modes import explain, title
 from ..runs.outcome import WAYS, Outcome
 from ..runs.records import STATS
+from .rows import INSIDE, INSIDE_NOTE, as_rows
+from .study_folder import named_runs
 
 POINTS = 400  # test samples in an embedding
+HASHED = re.compile(r"-s\d+-[0-9a-f]{12}$")  # a run of a study: METHOD-sSEED-HASH
 MOST_WEIGHTS = 20_000  # clients' weights that a page holds; of longer runs some rounds are left out
 
 
@@ -37,15 +41,18 @@ def collect(
     inside: bool = True,
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """All that a report shows of these runs. Without `inside` no data set and no model is loaded."""
-    directories = [RunDir.open(path) for path in paths]
-    runs = [read_run(directory) for directory in directories]
-    for run, directory in zip(runs, directories):
-        if inside:
-            if progress:
-                progress(f"{directory.path}: embeddings and prototypes of the last checkpoint")
-            run |= _inside(directory, points, run["notes"])
-    return as_report(runs)
+    """All that a report shows of these runs, or of those of a study. Without `inside` no data set and no
+    model is loaded."""
+    named, notes = named_runs(paths)
+    runs = as_rows([read_run(RunDir.open(one.path)) for one in named], [one.row for one in named])
+    for run in runs if inside else []:
+        directory = RunDir.open(Path(run["seeds"][0]["path"] if "seeds" in run else run["path"]))
+        if progress:
+            progress(f"{directory.path}: embeddings and prototypes of the last checkpoint")
+        run |= _inside(directory, points, run["notes"])
+    if any("seeds" in run and set(INSIDE) & run.keys() for run in runs):
+        notes.append(INSIDE_NOTE)
+    return {**as_report(runs), "notes": notes}
 
 
 def as_report(runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -106,11 +113,25 @@ def _inside(directory: RunDir, points: int, notes: list[str]) -> dict[str, Any]:
 
 
 def _names(runs: Sequence[dict[str, Any]]) -> list[str]:
-    """The shortest of method, folder and path that tells the runs apart."""
-    for candidates in ([run["method"] for run in runs], [Path(run["path"]).name for run in runs]):
+    """The rows of a study; else the shortest of method, folder and path that tells the runs apart. Folders of
+    a study have hashes in their names: runs from there are told apart by their settings."""
+    rows = [run.get("row") or run["method"] for run in runs]
+    folders = [Path(run["path"].split(", ")[0]) for run in runs]
+    of_study = any(folder.parent.name == "runs" and HASHED.search(folder.name) for folder in folders)
+    for candidates in (rows, _by_settings(runs) if of_study else [folder.name for folder in folders]):
         if max(Counter(candidates).values()) == 1:
             return candidates
     return [f"{run['path']} #{number}" for number, run in enumerate(runs, 1)]
+
+
+def _by_settings(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """ "fedproto, lam 0.1": the method, and in what the runs differ."""
+    keys = dict.fromkeys(key for run in runs for key in run["config"] if key not in ("method", "classes"))
+    told = [key for key in keys if len({str(run["config"].get(key)) for run in runs}) > 1]
+    return [
+        ", ".join([run["method"], *(f"{key.split('.')[-1]} {run['config'].get(key)}" for key in told)])
+        for run in runs
+    ]
 
 
 def _rounds(run: Outcome) -> dict[str, list[Any]]:

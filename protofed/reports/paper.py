@@ -157,7 +157,7 @@ def _scale(axes: Axes, side: str, axis: Axis, width: float) -> None:
 
 
 def _series(chart: Chart) -> list[Series]:
-    return [chart.series[i] for i in first_shown(chart.series)]
+    return [chart.series[i] for i in first_shown(chart.series) if not chart.series[i].single]
 
 
 def _look(series: Series) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class Series(Shown):
     `level`: a line across the chart instead of x and y, for comparison, with `note` on it.
     `spread`: from `low` to `high` as a band, a band if the reader asks, or bars of error.
     `fields`: of each mark; shown by it, and what `colour_by` chooses from. `labels`: field written beside it.
+    `single`: one of several that another series sums up; drawn when the reader asks, on the page only.
     `box`: minimum, quartiles, maximum and mean by name. `shade`: a value as colour, on paper only.
     """
 
@@ -79,6 +80,7 @@ class Series(Shown):
     fields: Mapping[str, Values] | None = None
     labels: str = ""
     box: Mapping[str, float] | None = None
+    single: bool = False
     shade: Values = ()
 
 

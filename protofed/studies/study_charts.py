@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from ..core.errors import ConfigError
@@ -51,22 +51,26 @@ def draw_recipe(recipe: Recipe, cells: Sequence[Cell], path: Path) -> Path:
         names = {column.name for column in columns}
         series += _levels([(cell.majority, cell.chance) for cell in cells if cell.column in names])
         measure = Axis(AXES.get(kind[1], "accuracy (%)"))
-        charts.append(Chart("lines", path.stem, "", Axis(recipe.about.x), measure, series, panel=kind[0]))
+        across = Axis(recipe.about.x, whole=_whole([column.x for column in columns]))
+        charts.append(Chart("lines", path.stem, "", across, measure, series, panel=kind[0]))
     return paper.write(charts, [path])[0]
 
 
-def draw_sweep(points: Points, path: Path) -> Path:
+def draw_sweep(points: Points, path: Path, logs: Collection[str] = ()) -> Path:
     """One name: a curve (or marks, if its values are no numbers). Two: a map of the main mode, or of the
-    only one that is given; points instead, where a search has left most combinations out."""
+    only one that is given; points instead, where a search has left most combinations out. `logs`: names that
+    were searched on a logarithmic scale, and are drawn on one."""
     names = list(points[0][0]) if points else []
     check_sweep_plot(path, len(names))
     if len(names) == 1:
-        return paper.write([_curve(points, names[0])], [path])[0]
+        return paper.write([_curve(points, names[0], logs)], [path])[0]
     shown = [p for p in points if p[1].main] or [p for p in points if p[1].mode == points[0][1].mode]
     combinations = math.prod(len({values[name] for values, _ in shown}) for name in names)
     numeric = all(_is_number(values[name]) for values, _ in shown for name in names)
     searched = numeric and len(shown) < combinations
-    (across, x), (down, y) = ((_numbers if searched else _names)(shown, name) for name in names)
+    (across, x), (down, y) = (
+        _numbers(shown, name, name in logs) if searched else _names(shown, name) for name in names
+    )
     series = [Series("", x, y, shade=[line.last for _, line in shown])]
     found = _levels([(line.majority, line.chance) for _, line in shown])
     note, row = ", ".join(level.note for level in found), 60
@@ -74,9 +78,9 @@ def draw_sweep(points: Points, path: Path) -> Path:
     return paper.write([chart], [path])[0]
 
 
-def _curve(points: Points, name: str) -> Chart:
+def _curve(points: Points, name: str, logs: Collection[str]) -> Chart:
     numeric = all(_is_number(values[name]) for values, _ in points)
-    axis, places = (_numbers if numeric else _names)(points, name)
+    axis, places = _numbers(points, name, name in logs) if numeric else _names(points, name)
     series = []
     for i, mode in enumerate(dict.fromkeys(line.mode for _, line in points)):
         of_mode = [(x, line) for x, (_, line) in zip(places, points) if line.mode == mode]
@@ -100,9 +104,15 @@ def _levels(found: Sequence[tuple[float, float]]) -> list[Series]:
     return series
 
 
-def _numbers(points: Points, name: str) -> tuple[Axis, list[float]]:
+def _numbers(points: Points, name: str, log: bool) -> tuple[Axis, list[float]]:
     values = [float(values[name]) for values, _ in points]
-    return Axis(name, log=_wide(values)), values
+    log = log or _wide(values)
+    return Axis(name, log=log, whole=not log and _whole(values)), values
+
+
+def _whole(values: Sequence[float | None]) -> bool:
+    """Rounds, epochs, clients: no ticks between the numbers."""
+    return all(value is not None and float(value).is_integer() for value in values)
 
 
 def _names(points: Points, name: str) -> tuple[Axis, list[float]]:

@@ -89,7 +89,7 @@ function legend(charts) {
   const written = (chart) => new Set((chart.y.names || []).map((name) => name.label)); // beside the marks
   const series = charts.flatMap((chart) =>
     chart.series
-      .filter((one) => one.label && !written(chart).has(one.label))
+      .filter((one) => one.label && !one.single && !written(chart).has(one.label))
       .map((one) => ({ ...one, lined: chart.kind === "lines" })),
   );
   const grouped = new Set(series.map((one) => one.group).filter(known));

@@ -1,10 +1,13 @@
 // What all charts share: what is chosen, the floating text, axes.
 
-const choice = { option: "", spread: false, hidden: new Set(), colour: "", only: new Set(), open: new Set() };
+const choice = {
+  option: "", spread: false, singles: false, colour: "", hidden: new Set(), only: new Set(), open: new Set(),
+};
 let redrawAll = () => {};
 
 const chosen = (item) => !item.when || item.when.includes(choice.option);
-const shown = (item) => chosen(item) && !choice.hidden.has(item.group);
+const shown = (item) =>
+  chosen(item) && !choice.hidden.has(item.group) && (!item.single || choice.singles);
 const toggle = (set, value) => set.delete(value) || set.add(value);
 
 // The chart with what is shown now; where names of an axis are hidden, the others move together.
@@ -139,13 +142,13 @@ function ends(values, log) {
 
 // Lines across the chart, for comparison; with names along y they stand upright.
 function drawLevels(chart, { picture, across, up, box }) {
-  for (const one of chart.series.filter((series) => known(series.level))) {
+  for (const [n, one] of chart.series.filter((series) => known(series.level)).entries()) {
     const upright = Boolean(chart.y.names);
     const at = (upright ? across : up)(one.level);
     const d = upright ? `M${at} ${box.top}V${box.bottom}` : `M${box.left} ${at}H${box.right}`;
     const style = stroke(one.colour || "soft");
     picture.append(mark(svg("path", { d, style, "stroke-width": 1.6, "stroke-dasharray": "4 4" })));
-    const place = upright ? { x: at + 4, y: box.top + 8 } : { x: box.right, y: at - 5, "text-anchor": "end" };
+    const place = upright ? { x: at + 4, y: box.bottom - 6 - 13 * n } : { x: box.right, y: at - 5, "text-anchor": "end" };
     picture.append(svg("text", { ...place, class: "level" }, one.note || one.label));
   }
 }

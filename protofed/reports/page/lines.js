@@ -24,14 +24,17 @@ function curve(one, { across, up }, log) {
     parts.push(svg("path", { d: `M${outline}z`, style: fill(one.colour), opacity: 0.13 }));
   }
   if (rows.length > 1) parts.push(mark(outlined(`M${at(one.y).join("L")}`, one)));
+  if (one.single) return parts;
   const every = Math.max(1, Math.ceil(rows.length / 8));
   for (const i of rows.filter((_, n) => n % every === 0 || n === rows.length - 1))
     parts.push(mark(shape(one.shape, across(one.x[i]), up(one.y[i]), one.size, { style: fill(one.colour) })));
   return parts;
 }
 
-const outlined = (d, { colour, dash }) =>
-  svg("path", { d, style: stroke(colour), fill: "none", "stroke-width": 2, "stroke-dasharray": dash });
+function outlined(d, { colour, dash, single, opacity }) {
+  const looks = { style: stroke(colour), fill: "none", "stroke-width": single ? 1 : 2, opacity };
+  return svg("path", { d, ...looks, "stroke-dasharray": dash });
+}
 
 // x is the middle of a bin; all bins are equally wide.
 function histogram(one, { across, up, box }) {

@@ -10,8 +10,9 @@ function header(state) {
   const pill = el("span", { class: state === "live" ? "pill on" : "pill" }, state);
   const bar = el("progress", { max: planned, value: done });
   const parts = [
-    el("h1", {}, page.title),
+    el("div", { class: "top" }, el("h1", {}, page.title), themeButton()),
     el("p", { class: "soft" }, page.subtitle),
+    ...(page.about || []).map((line) => el("p", { class: "soft" }, line)),
     state ? el("p", {}, pill, " ", bar, ` round ${done} of ${planned}`) : "",
     ...page.notes.map((note) => el("p", { class: "note" }, note)),
     el("nav", {}, ...links),
@@ -20,12 +21,40 @@ function header(state) {
   document.getElementById("end").replaceChildren(el("p", { class: "soft" }, page.footer));
 }
 
+// Light or dark: as the system has it, until the reader chooses; the choice is kept where that is allowed.
+const root = document.documentElement;
+const systemDark = matchMedia("(prefers-color-scheme: dark)");
+try {
+  root.dataset.theme = localStorage.getItem("protofed-theme") || "";
+} catch {
+  root.dataset.theme = ""; // no storage for this page
+}
+const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : systemDark.matches);
+
+function themeButton() {
+  const words = () => (isDark() ? "☀ light" : "☾ dark");
+  const click = () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    button.textContent = words();
+    try {
+      localStorage.setItem("protofed-theme", root.dataset.theme);
+    } catch {
+      // it lasts as long as the page
+    }
+  };
+  const button = el("button", { type: "button", class: "theme", title: "light or dark", on: { click } }, words());
+  return button;
+}
+systemDark.addEventListener("change", () => redrawAll());
+
 // What all charts obey.
-function choices({ title, options, spread, spread_title: about }) {
+function choices({ title, options, spread, spread_title: about, singles }) {
   const pick = ({ value, label, title: line }) =>
     chip(choice.option === value, line, () => (choice.option = value), label);
   const band = chip(choice.spread, about, () => (choice.spread = !choice.spread), spread);
-  const chipsOf = el("div", { class: "chips" }, el("b", {}, title), ...options.map(pick), band);
+  const each = chip(choice.singles, "a thin line for each", () => (choice.singles = !choice.singles), singles);
+  const more = [spread ? band : null, singles ? each : null];
+  const chipsOf = el("div", { class: "chips" }, el("b", {}, title), ...options.map(pick), ...more.filter(Boolean));
   return el("div", { class: "bar" }, chipsOf);
 }
 
