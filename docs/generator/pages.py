@@ -15,6 +15,7 @@ from protofed.models.base import families
 from .commands import commands, settings
 from .examples import Seen, play
 from .methods import method_page, overview
+from .python import python, python_method
 from .recipes import recipes
 from .registries import entries, groups
 
@@ -43,6 +44,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "recipes": recipes,
     "methods": lambda: overview(examples()),
     "results": results,
+    "python": python,
+    "python_method": python_method,
 }
 
 

@@ -18,10 +18,13 @@ from generator.methods import (
     read_parts,
 )
 from generator.pages import PARTS, filled
+from generator.python import FIRST, python, python_method
 from snippets import DOCS, inline_commands
 from test_docs_snippets import check_command
 
+import protofed
 from protofed import experiment as _registers_everything  # noqa: F401
+from protofed import method as method_names
 from protofed.core.algorithm import methods
 
 
@@ -126,3 +129,18 @@ def test_markdown() -> None:
     assert table(["a"], [["x|y `p|q`"]]) == "| a |\n| --- |\n| x\\|y `p|q` |\n"
     assert parts_of(["model.base.w", "model.head.w", "aux.base.w"]) == ["aux", "model"]
     assert module_text(methods["fedavg"]).startswith("FedAvg: ")
+
+
+def test_python_reference_has_every_public_name() -> None:
+    text = python()
+    assert set(FIRST) <= set(protofed.__all__)
+    for name in protofed.__all__:
+        if name != "__version__":
+            assert f"\n## {name}\n" in text
+            assert re.search(rf"^\| \[{name}\]\(#{name.lower()}\) \| \w", text, re.MULTILINE)
+    assert "federate(\n    clients: Sequence[Client],\n" in text
+    assert "| `predict(" in text
+    assert "| `to_frame()` |" in text
+    rows = python_method()
+    missing = [name for name in method_names.__all__ if f"| `{name}` | " not in rows]
+    assert set(missing) <= {"DISTANCES", "Loss", "Tree", "Payload", "methods", "Ran", "View"}, missing
