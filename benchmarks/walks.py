@@ -268,7 +268,7 @@ def deployed(folder: Path) -> None:
     from protofed.deploy.status import StatusFile
 
     (folder / "recipe.toml").write_text(RECIPE)
-    init(folder / "f", ["north"], "127.0.0.1", 9443, folder / "recipe.toml", insecure=False)
+    init(folder / "f", ["north"], "127.0.0.1", 9443, folder / "recipe.toml", insecure=True)
     home = folder / "f" / "clients" / "north"
     settings = home / "client.toml"
     settings.write_text(settings.read_text().replace('"small_cnn"', f'"module:{folder / "net.py"}:Net"'))
