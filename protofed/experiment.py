@@ -199,10 +199,7 @@ def make_task(
     check_data(algorithm, public is not None, dense)
     check_inputs(algorithm, shapes)  # type: ignore[arg-type]
     check_optimiser(algorithm, config.train)
-    if config.rounds.newcomers >= len(group_index):
-        raise ConfigError(
-            f"newcomers: {config.rounds.newcomers} of {len(group_index)} clients would leave nobody to train"
-        )
+    _check_newcomers(config.rounds.newcomers, len(group_index))
     train = config.train
     return Task(
         algorithm=algorithm,
@@ -229,6 +226,11 @@ def make_task(
         dtype=config.system.torch_dtype,
         device=config.system.torch_device,
     )
+
+
+def _check_newcomers(newcomers: int, clients: int) -> None:
+    if newcomers >= clients:
+        raise ConfigError(f"newcomers: {newcomers} of {clients} clients would leave nobody to train")
 
 
 def reopen(

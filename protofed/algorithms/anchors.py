@@ -31,7 +31,7 @@ from ..core.options import option
 from ..core.record import Nothing, Tree
 from ..core.rng import torch_generator
 from ..core.task import Task, Turn
-from ..ops import anchors
+from ..ops import sphere
 from ..ops.distances import DISTANCES
 from ..ops.losses import ce, sample_pull
 from ..ops.prototypes import class_means, prototype_scores
@@ -67,7 +67,7 @@ class Anchors(Algorithm):
         if self.kind == "random":
             rows = normalize(torch.randn(task.C, task.D, generator=generator, dtype=torch.float64))
         else:
-            rows = getattr(anchors, self.kind)(task.C, task.D, generator)
+            rows = getattr(sphere, self.kind)(task.C, task.D, generator)
         return (self.radius * rows).to(task.device, task.dtype)
 
     # client

@@ -36,10 +36,10 @@ from ..core.net import Net
 from ..core.options import option
 from ..core.record import Record, Tree
 from ..core.task import Task, Turn
-from ..ops.anchors import uniform
 from ..ops.distances import cosine
 from ..ops.losses import ce
 from ..ops.prototypes import class_sums, means, owned
+from ..ops.sphere import uniform
 from ..ops.trees import Average
 
 BODY = "model.base."

@@ -32,9 +32,9 @@ from ..core.data import Batch
 from ..core.net import Net
 from ..core.options import option
 from ..core.task import Turn
-from ..ops.anchors import spread_out
 from ..ops.exchange import KnownPrototypes, PrototypeExchange, plain_means, uploaded
 from ..ops.losses import ce, sample_pull
+from ..ops.sphere import spread_out
 
 
 @methods.register("protonorm")

@@ -68,28 +68,28 @@ def _of_object(value: Mapping[str, Any], key: str) -> str:
     return digest(json.dumps(read_back, sort_keys=True).encode(), key)
 
 
-class Head(NamedTuple):
+class LastLine(NamedTuple):
     """How far a file of lines goes: their number, and the checksum of the last, which covers all."""
 
     lines: int = 0
     check: str = ""
 
 
-def chain(text: str, before: Head, key: str = "") -> tuple[str, Head]:
+def chain(text: str, before: LastLine, key: str = "") -> tuple[str, LastLine]:
     """The next line of a file: a JSON object with a checksum that covers the lines before it too, so that
     none can be changed, left out, added or moved."""
     check = _of_line(text, before, key)
-    return f'{text[:-1]}, "{CHECK}": "{check}"}}', Head(before.lines + 1, check)
+    return f'{text[:-1]}, "{CHECK}": "{check}"}}', LastLine(before.lines + 1, check)
 
 
-def follow(lines: Iterable[str], key: str = "") -> Iterator[Head]:
+def follow(lines: Iterable[str], key: str = "") -> Iterator[LastLine]:
     """The head after each line, as far as they are what `chain` made."""
-    head = Head()
+    head = LastLine()
     for line in lines:
         found = _LINE.fullmatch(line)
         if not found or found[2] != _of_line(found[1] + "}", head, key):
             return
-        head = Head(head.lines + 1, found[2])
+        head = LastLine(head.lines + 1, found[2])
         yield head
 
 
@@ -98,5 +98,5 @@ def is_chained(line: str) -> bool:
     return _LINE.fullmatch(line) is not None
 
 
-def _of_line(text: str, before: Head, key: str) -> str:
+def _of_line(text: str, before: LastLine, key: str) -> str:
     return digest(f"{before.lines} {before.check} {text}".encode(errors="surrogateescape"), key)

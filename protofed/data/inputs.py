@@ -18,7 +18,7 @@ WHOLE, BYTES, FLOATS = "int64", "uint8", "float32"  # tokens stay whole; bytes a
 
 
 @dataclass(frozen=True)
-class Column:
+class InputCol:
     """A column of a table: a number, or a category with one input for each of its values."""
 
     name: str
@@ -41,7 +41,7 @@ class InputRule:
     dtype: str = FLOATS
     mean: tuple[float, ...] | None = None  # along the first axis of an input, after the scaling of bytes
     std: tuple[float, ...] | None = None
-    columns: tuple[Column, ...] = ()  # of a table
+    columns: tuple[InputCol, ...] = ()  # of a table
     reading: Mapping[str, Any] = field(default_factory=dict)  # options with which files were read
 
     @property
@@ -57,7 +57,7 @@ class InputRule:
     def from_dict(cls, found: Mapping[str, Any]) -> InputRule:
         """Read back; DataError where something is missing or of another kind."""
         try:
-            columns = tuple(Column(**{**one, "values": tuple(one["values"])}) for one in found["columns"])
+            columns = tuple(InputCol(**{**one, "values": tuple(one["values"])}) for one in found["columns"])
             mean, std = (None if found[key] is None else tuple(found[key]) for key in ("mean", "std"))
             shape = tuple(int(size) for size in found["shape"])
             return cls(shape, str(found["dtype"]), mean, std, columns, dict(found["reading"]))
@@ -125,7 +125,7 @@ def _check_form(x: np.ndarray, rule: InputRule) -> None:
         )
 
 
-def _numbers_of_table(x: np.ndarray, columns: Sequence[Column]) -> np.ndarray:
+def _numbers_of_table(x: np.ndarray, columns: Sequence[InputCol]) -> np.ndarray:
     """Columns that all are numbers, in their order."""
     made = x.astype(np.float64)
     for number, column in enumerate(columns):
@@ -133,7 +133,7 @@ def _numbers_of_table(x: np.ndarray, columns: Sequence[Column]) -> np.ndarray:
     return _finite(made.astype(np.float32))
 
 
-def filled(values: np.ndarray, column: Column, where: str) -> np.ndarray:
+def filled(values: np.ndarray, column: InputCol, where: str) -> np.ndarray:
     """Numbers without gaps (NaN); DataError where a gap may not be filled."""
     gaps = np.isnan(values)
     if gaps.any() and column.fill is None:
@@ -144,7 +144,7 @@ def filled(values: np.ndarray, column: Column, where: str) -> np.ndarray:
     return np.where(gaps, column.fill or 0.0, values)
 
 
-def standardised(values: np.ndarray, column: Column) -> np.ndarray:
+def standardised(values: np.ndarray, column: InputCol) -> np.ndarray:
     """With the constants of the column."""
     return (values - column.mean) / column.std
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import DataError
-from .inputs import Column, InputRule, filled, ready, standardised
+from .inputs import InputCol, InputRule, filled, ready, standardised
 
 GAPS = {"", "na", "n/a", "nan", "null", "none", "?"}  # cells that hold no value, in any case
 MOST_VALUES = 100  # of one category; more is rather an identifier
@@ -31,7 +31,7 @@ def fit_columns(
     wanted: Wanted,
     where: str,
     known: Mapping[str, Sequence[str]] | None = None,
-) -> tuple[Column, ...]:
+) -> tuple[InputCol, ...]:
     """The rule of each column, from training rows. `known`: categories' values that other tables have."""
     if odd := [name for name in wanted.onehot if name not in table and name != ALL]:
         raise DataError(f"{where}: onehot: no feature {odd[0]!r}; there are {', '.join(table)}")
@@ -47,7 +47,7 @@ def fit_columns(
 
 def number_columns(
     x: np.ndarray, names: Sequence[str], train: np.ndarray, standardise: bool
-) -> tuple[Column, ...]:
+) -> tuple[InputCol, ...]:
     """The rules of columns that all are numbers without gaps."""
     wanted = Wanted(standardise=standardise)
     return tuple(
@@ -55,7 +55,7 @@ def number_columns(
     )
 
 
-def encode(table: Mapping[str, Sequence[str]], columns: Sequence[Column], where: str) -> np.ndarray:
+def encode(table: Mapping[str, Sequence[str]], columns: Sequence[InputCol], where: str) -> np.ndarray:
     """[N, inputs] float32. A value that a category did not have in training is 0 in all its inputs."""
     parts = []
     for column in columns:
@@ -133,21 +133,21 @@ def is_number(cell: str) -> bool:
     return True
 
 
-def _number(name: str, found: np.ndarray, train: np.ndarray, wanted: Wanted, where: str) -> Column:
+def _number(name: str, found: np.ndarray, train: np.ndarray, wanted: Wanted, where: str) -> InputCol:
     seen = found[train & ~np.isnan(found)]
     if not len(seen):
         raise DataError(
             f"{where}: column {name!r} has no value in any training row; leave it out (drop={name})"
         )
     fills = {"mean": seen.mean(), "median": np.median(seen), "zero": 0.0}
-    column = Column(name, fill=float(fills[wanted.missing]) if wanted.missing in fills else None)
+    column = InputCol(name, fill=float(fills[wanted.missing]) if wanted.missing in fills else None)
     if not wanted.standardise:
         return column
     whole = filled(found, column, f"{where}: ")[train]
-    return Column(name, (), column.fill, float(whole.mean()), float(whole.std()) or 1.0)
+    return InputCol(name, (), column.fill, float(whole.mean()), float(whole.std()) or 1.0)
 
 
-def _category(name: str, values: list[str], cells: Sequence[str], wanted: Wanted, where: str) -> Column:
+def _category(name: str, values: list[str], cells: Sequence[str], wanted: Wanted, where: str) -> InputCol:
     if len(values) > MOST_VALUES:
         raise DataError(
             f"{where}: column {name!r} has {len(values)} different values, too many for a category (at most "
@@ -163,14 +163,14 @@ def _category(name: str, values: list[str], cells: Sequence[str], wanted: Wanted
             f"{where}: column {name!r}, row {gap}: the value is missing; fill it in, or set missing=zero, "
             "mean or median (a missing category is 0 in all its inputs)"
         )
-    return Column(name, tuple(values), fill=None if wanted.missing == "refuse" else 0.0)
+    return InputCol(name, tuple(values), fill=None if wanted.missing == "refuse" else 0.0)
 
 
 def _values(cells: Sequence[str], train: np.ndarray) -> set[str]:
     return {cell.strip() for cell, trains in zip(cells, train) if trains and not is_gap(cell)}
 
 
-def _one_hot(cells: Sequence[str], column: Column, where: str) -> np.ndarray:
+def _one_hot(cells: Sequence[str], column: InputCol, where: str) -> np.ndarray:
     place = {value: number for number, value in enumerate(column.values)}
     found = np.array([-1 if is_gap(cell) else place.get(cell.strip(), -2) for cell in cells])
     if (found == -1).any() and column.fill is None:

@@ -59,7 +59,7 @@ def _serve(settings: ServerSettings, out: Path, measure: str, say: Say, audit: A
         _forget_withdrawn_keys(settings, home, audit)
     inside = free_port()
     write_login(settings, home, inside)
-    command = ["python", "-P", "-m", "protofed.deploy.link", str(settings.home), str(inside)]
+    command = ["python", "-P", "-m", "protofed.deploy.superlink", str(settings.home), str(inside)]
     link = Program(command, out / "superlink.log", home, settings.home)
     try:
         wait_for_port("127.0.0.1", inside, link)

@@ -50,7 +50,7 @@ class TestOrder(TrainOrder):
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedBlock:
     """From a worker: answers in the order of the jobs, or all of them as one block."""
 
     answers: Sequence[Answer]
@@ -141,7 +141,7 @@ def _raised(error: Exception) -> Raised:
     return Raised(ConfigError.__name__, f"{line}: {reason(error)}", traceback.format_exc())
 
 
-def carry_out(engine: Sequential, order: TrainOrder) -> Trained | Scores:
+def carry_out(engine: Sequential, order: TrainOrder) -> TrainedBlock | Scores:
     """Do what an order says. Uploads of a cohort go back joined: fewer arrays to write and to check."""
     store = engine.store
     for client, state in order.states.items():
@@ -157,8 +157,8 @@ def carry_out(engine: Sequential, order: TrainOrder) -> Trained | Scores:
         store.put(reply.client, reply.state)
     if len(replies) == len(answers):
         block = Block.join(order.jobs[0].leg.up, replies, engine.task.sizes)
-        return Trained(answers if block is None else [block])
-    return Trained(answers)
+        return TrainedBlock(answers if block is None else [block])
+    return TrainedBlock(answers)
 
 
 def _die_with(parent: int) -> None:

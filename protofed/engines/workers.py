@@ -36,7 +36,7 @@ from .cohort import LARGEST, Cohort
 from .sequential import Sequential
 from .store import Store
 from .watchdog import Patience, Watchdog, Watched
-from .worker_process import Raised, Scores, TestOrder, Trained, TrainOrder, pack, unpack, work
+from .worker_process import Raised, Scores, TestOrder, TrainedBlock, TrainOrder, pack, unpack, work
 
 TRIES = 3  # how often a share may kill its worker
 Kind = type[TrainOrder]
@@ -241,7 +241,7 @@ class Workers(Engine):
                     _raise(message)
                 case Scores():
                     answers |= {score.client: score for score in message.scores}
-                case Trained():
+                case TrainedBlock():
                     for answer in message.answers:
                         answers |= _noted(worker, answer)
         return answers

@@ -8,7 +8,7 @@ finch.py         clustering without a number of clusters; kmeans.py: steps of k-
 exchange.py      the frame of methods that exchange one prototype a class; header.py: of FedGH and FedRE
 closed_form.py   the frame of heads solved from sums; pooled.py: sums sent once; moments.py: what they are
 common_map.py    the map that all clients have and nobody trains
-anchors.py       points far apart on a sphere
+sphere.py        points far apart on a sphere
 margins.py       ProtoMargin's margins and attention
 tgp_server.py    FedTGP's server step
 generator.py     FedGen's generator

@@ -21,7 +21,7 @@ from .pooled import Pool, PooledSums, Sums, scale_of
 from .prototypes import owned, table
 
 
-class Head(Record):
+class SentHead(Record):
     """The head's rows for the classes that are known, to clients that hold an older one; else no rows."""
 
     weight: Float[Tensor, "J M"]
@@ -36,7 +36,7 @@ class ClosedForm(PooledSums):
     """Sums up, head down, once each."""
 
     modes = ("clf", "gp_local")
-    legs = (Leg(down=Head, up=Sums, phases=()),)
+    legs = (Leg(down=SentHead, up=Sums, phases=()),)
 
     def solve(self, m: Moments, state: Pool) -> tuple[Tensor, Tensor]:
         """Weight [C, M] and bias [C] from the totals."""
@@ -49,22 +49,24 @@ class ClosedForm(PooledSums):
         weight, bias = self.solve(Moments(gram, state.sums, state.n.double()), state)
         return {"weight": weight, "bias": bias}
 
-    def publish(self, state: Pool, dtype: torch.dtype) -> Head:
+    def publish(self, state: Pool, dtype: torch.dtype) -> SentHead:
         if not state.head:
             none = state.n[:0]
-            return Head(state.sums[:0].to(dtype), none.to(dtype), none, state.scale, state.version)
+            return SentHead(state.sums[:0].to(dtype), none.to(dtype), none, state.scale, state.version)
         weight, cls, _ = owned(state.head["weight"], state.n)
-        return Head(weight.to(dtype), state.head["bias"][cls].to(dtype), cls, state.scale, state.version)
+        return SentHead(weight.to(dtype), state.head["bias"][cls].to(dtype), cls, state.scale, state.version)
 
     # client
 
-    def learned(self, net: Net, data: LocalData | ClassCounts, down: Head, mem: Tree, classes: int) -> Tree:
+    def learned(
+        self, net: Net, data: LocalData | ClassCounts, down: SentHead, mem: Tree, classes: int
+    ) -> Tree:
         found: Tree = {"scale": down.scale} if len(down.scale) else {}
         if not len(down.cls):
             return found | ({"version": down.version} if len(down.scale) else {})
         return found | _named(down, classes) | {"version": down.version}
 
-    def predict(self, net: Net, x: Tensor, data: ClassCounts, down: Head, mem: Tree) -> dict[str, Tensor]:
+    def predict(self, net: Net, x: Tensor, data: ClassCounts, down: SentHead, mem: Tree) -> dict[str, Tensor]:
         """Scores of the head; of the untrained model as long as there is none."""
         logits = net(x)[1]
         classes = logits.shape[1]
@@ -76,7 +78,7 @@ class ClosedForm(PooledSums):
         return {"clf": scores, "gp_local": scores.masked_fill(~data.present(classes), float("-inf"))}
 
 
-def _named(down: Head, classes: int) -> Tree:
+def _named(down: SentHead, classes: int) -> Tree:
     """The head's rows as tables of all classes."""
     weight, known = table(down.weight, down.cls, classes)
     return {"weight": weight, "bias": table(down.bias[:, None], down.cls, classes)[0][:, 0], "known": known}

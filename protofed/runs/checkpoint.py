@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from safetensors import SafetensorError
 
-from ..core.checksums import CHECK, Head, digest, seal, unseal
+from ..core.checksums import CHECK, LastLine, digest, seal, unseal
 from ..core.errors import MessageError, RunError
 from .files import finite, read_json, write_atomic, write_json
 from .seals import mark_of, missing_seals
@@ -72,7 +72,7 @@ class Checkpoints:
         state: Record,
         store: Store,
         engine: dict[str, Any] | None = None,
-        lines: Mapping[str, Head] | None = None,
+        lines: Mapping[str, LastLine] | None = None,
         edition: str = "",
     ) -> None:
         """Write what changed since the last call, then commit. `engine`: what the engine must remember;
@@ -149,7 +149,7 @@ class Checkpoints:
             return found._replace(warning=f"{problems[0]}; {back}" if problems else "")
         raise RunError(f"cannot resume: {'; '.join(problems)}")
 
-    def heads(self) -> dict[str, Head]:
+    def heads(self) -> dict[str, LastLine]:
         """How far the files of lines went at the newest checkpoint whose manifest is whole."""
         for path in (self.manifest, self.previous):
             with suppress(RunError):
@@ -157,7 +157,7 @@ class Checkpoints:
         return {}
 
     @property
-    def loaded_heads(self) -> dict[str, Head]:
+    def loaded_heads(self) -> dict[str, LastLine]:
         """The same at the checkpoint that was loaded; none before the first."""
         return _heads(self._last or {})
 
@@ -255,5 +255,5 @@ class Checkpoints:
                 self._files.pop(path.name, None)
 
 
-def _heads(manifest: Mapping[str, Any]) -> dict[str, Head]:
-    return {name: Head(*head) for name, head in manifest.get("lines", {}).items()}
+def _heads(manifest: Mapping[str, Any]) -> dict[str, LastLine]:
+    return {name: LastLine(*head) for name, head in manifest.get("lines", {}).items()}

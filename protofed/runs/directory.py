@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.checksums import Head
+from ..core.checksums import LastLine
 from ..core.errors import RunError
 from .checkpoint import Checkpoints
 from .line_files import NAMES, START, Lines, append_line, read_lines, write_lines
@@ -58,7 +58,7 @@ class RunDir:
         self.path = path
         self.checkpoints = Checkpoints(path)
         self.lock = Lock(path)
-        self._heads: dict[str, Head] = {}  # of the lines that this process wrote
+        self._heads: dict[str, LastLine] = {}  # of the lines that this process wrote
 
     @classmethod
     def create(cls, path: Path, config: dict[str, Any], force: bool = False) -> RunDir:
@@ -159,7 +159,7 @@ class RunDir:
                     raise
                 known = again
 
-    def known_head(self, name: str) -> Head:
+    def known_head(self, name: str) -> LastLine:
         """How far a file of lines must go, by the last checkpoint and the end of the run."""
         seals = read_seals(self.path)
         if seals is None:

@@ -13,30 +13,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..core.checksums import CHECK, Head, chain, follow, is_chained
+from ..core.checksums import CHECK, LastLine, chain, follow, is_chained
 from ..core.errors import DamageError, RunError
 from .files import finite, write_atomic
 from .seals import ANEW, COPIES, missing_seals, read_bytes, tell_copy, write_copy
 
 NAMES = ("metrics.jsonl", "clients.jsonl")
-START = Head()
+START = LastLine()
 
 
 class Lines(NamedTuple):
     """The lines of a file that are what the run wrote, from its beginning."""
 
     texts: list[str]
-    heads: list[Head]  # after each; none in a run of an earlier version
+    heads: list[LastLine]  # after each; none in a run of an earlier version
     more: bool = False  # whether lines follow that do not match; one that was cut off does not count
 
-    def reach(self, known: Head) -> bool:
+    def reach(self, known: LastLine) -> bool:
         """Whether what a checkpoint has seen is there."""
         return known.lines == 0 or (known.lines <= len(self.heads) and self.heads[known.lines - 1] == known)
 
     @property
-    def head(self) -> Head:
+    def head(self) -> LastLine:
         """After the last."""
-        return self.heads[-1] if self.heads else Head()
+        return self.heads[-1] if self.heads else LastLine()
 
     def records(self) -> list[dict[str, Any]]:
         """Their values, without checksums."""
@@ -44,7 +44,7 @@ class Lines(NamedTuple):
         return [{name: value for name, value in record.items() if name != CHECK} for record in found]
 
 
-def read_lines(run: Path, name: str, mark: str | None, known: Head = START, rest: bool = True) -> Lines:
+def read_lines(run: Path, name: str, mark: str | None, known: LastLine = START, rest: bool = True) -> Lines:
     """The lines of a run with this mark, from the file or else its copy. `known`: what must be there.
     Without `rest`, lines after that do not matter."""
     if mark is None:
@@ -62,7 +62,9 @@ def read_lines(run: Path, name: str, mark: str | None, known: Head = START, rest
     )
 
 
-def append_line(run: Path, name: str, record: Mapping[str, Any], head: Head, mark: str | None) -> Head:
+def append_line(
+    run: Path, name: str, record: Mapping[str, Any], head: LastLine, mark: str | None
+) -> LastLine:
     """Add a line after `head` and flush it to disk; returns the new head."""
     text = json.dumps(finite(record))
     if mark is not None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..core.checksums import Head, digest, seal, unseal
+from ..core.checksums import LastLine, digest, seal, unseal
 from ..core.errors import DamageError, RunError
 from .files import as_json, read_json, value_of, write_atomic
 
@@ -38,7 +38,7 @@ class Seals:
 
     run: str  # the mark
     files: Mapping[str, Sequence[str]] = field(default_factory=dict)  # checksums that a file may have
-    lines: Mapping[str, Head] = field(default_factory=dict)  # of a run that has ended
+    lines: Mapping[str, LastLine] = field(default_factory=dict)  # of a run that has ended
 
     def admit(self, name: str, data: bytes | None) -> bool:
         """Whether a file is what the run wrote; None: there is no such file."""
@@ -80,12 +80,12 @@ def there(run: Path, name: str) -> bool:
     return seals is not None and not seals.admit(name, None)
 
 
-def write_whole(run: Path, name: str, value: Any, lines: Mapping[str, Head] | None = None) -> None:
+def write_whole(run: Path, name: str, value: Any, lines: Mapping[str, LastLine] | None = None) -> None:
     """Write a JSON file of a run with its checksum. `lines`: how far the files of lines go, at the end."""
     write_content(run, name, as_json(value), lines)
 
 
-def write_content(run: Path, name: str, data: bytes, lines: Mapping[str, Head] | None = None) -> None:
+def write_content(run: Path, name: str, data: bytes, lines: Mapping[str, LastLine] | None = None) -> None:
     """The same for any file."""
     seals = read_seals(run)
     if seals is None:
@@ -174,10 +174,10 @@ def repair_whole(run: Path) -> list[str]:
     return mended
 
 
-def forget_end(run: Path, heads: Mapping[str, Head]) -> None:
+def forget_end(run: Path, heads: Mapping[str, LastLine]) -> None:
     """The run goes on from fewer lines than it had when it ended."""
     seals = read_seals(run)
-    if seals and any(head.lines > heads.get(name, Head()).lines for name, head in seals.lines.items()):
+    if seals and any(head.lines > heads.get(name, LastLine()).lines for name, head in seals.lines.items()):
         _store(run, replace(seals, lines={}))
 
 
@@ -204,7 +204,7 @@ def _change(
     during: Sequence[str],
     write: Callable[[], None],
     after: Sequence[str],
-    lines: Mapping[str, Head] | None = None,
+    lines: Mapping[str, LastLine] | None = None,
 ) -> Seals:
     """List what a file may be while it is written, write it, and list what it is then."""
     seals = replace(seals, lines=lines or seals.lines)
@@ -239,7 +239,7 @@ def seals_in(path: Path) -> Seals | None:
     """What one file says; None if it is missing or damaged."""
     with suppress(RunError, KeyError, TypeError, AttributeError):
         found = unseal(read_json(path), path)
-        lines = {name: Head(*head) for name, head in found["lines"].items()}
+        lines = {name: LastLine(*head) for name, head in found["lines"].items()}
         return Seals(found["run"], found["files"], lines)
     return None
 

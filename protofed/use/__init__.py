@@ -2,7 +2,7 @@
 
 trained.py      `protofed.load`: models, prototypes and predictions of a run
 opened.py       from a run directory to its task and states
-sites.py        the same of a deployed run: its state at the server, its own model at a client
+deployed.py     the same of a deployed run: its state at the server, its own model at a client
 tested_model.py a model whose scores are more than its network's logits
 predicted.py    names and scores of new samples
 prediction_files.py   predictions as csv and JSON

@@ -21,9 +21,9 @@ from ..reports.collect import collect
 from ..reports.html import write_page
 from ..runs.frames import frame_of, round_rows
 from ..runs.outcome import Outcome
+from .deployed import is_server_run, is_site, open_server, open_site
 from .opened import Opened, open_run
 from .predicted import Predicted, Prototypes
-from .sites import is_server_run, is_site, open_server, open_site
 from .tested_model import TestedModel
 
 CHUNK = 512  # samples that go through a model at once

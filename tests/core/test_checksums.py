@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from protofed.core.checksums import Head, add_checksum, chain, follow, seal, strip_checksum, unseal
+from protofed.core.checksums import LastLine, add_checksum, chain, follow, seal, strip_checksum, unseal
 from protofed.core.errors import DamageError
 
 
@@ -38,7 +38,7 @@ def test_an_object_with_a_checksum() -> None:
 
 
 def _written(key: str, count: int = 4) -> list[str]:
-    lines, head = [], Head()
+    lines, head = [], LastLine()
     for number in range(count):
         line, head = chain(json.dumps({"round": number + 1, "loss": 0.5}), head, key)
         lines.append(line)

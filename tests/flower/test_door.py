@@ -21,12 +21,12 @@ from protofed.cli.main import main
 from protofed.core.errors import ConfigError
 from protofed.deploy.door import MOST_BYTES, Door, fleet_paths
 from protofed.deploy.init import init
-from protofed.deploy.link import Operators, make_app, make_config
 from protofed.deploy.login import login_file, secret_file, write_login
 from protofed.deploy.private import private_folder
 from protofed.deploy.serve import _supernode
 from protofed.deploy.settings import read_client, read_server
 from protofed.deploy.signing import check_trusted, read_app, sign
+from protofed.deploy.superlink import Operators, make_app, make_config
 
 INSIDE, PUBLIC = 7001, 9443
 BODY = {"content-type": "application/protobuf", "accept": "application/protobuf"}
@@ -276,7 +276,7 @@ def test_server_and_clients_need_no_ray():
 import sys
 import warnings
 sys.modules["ray"] = None
-import protofed.cli.deploy, protofed.deploy.link, protofed.deploy.serve, protofed.deploy.init
+import protofed.cli.deploy, protofed.deploy.superlink, protofed.deploy.serve, protofed.deploy.init
 import protofed.deploy.server_app, protofed.deploy.client_app, protofed.deploy.rehearse
 import flwr.supernode.cli.flower_supernode, flwr.supercore.cli.flower_superexec
 from flwr.superlink.runtime import run_serverapp

@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from flwr.superlink.auth_plugin import NoOpControlAuthnPlugin
 
 from protofed.deploy.door import Door, fleet_paths
-from protofed.deploy.link import Operators, make_app, make_config, serve
 from protofed.deploy.login import login_file
 from protofed.deploy.settings import read_server
 from protofed.deploy.signing import SignedApp, read_app, sign
+from protofed.deploy.superlink import Operators, make_app, make_config, serve
 
 
 def main(server: str, inside: str, *defences: str) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from ...core.errors import DataError
 from ...core.options import option
 from ..base import Dataset, Source, sources
-from ..inputs import Column, InputRule
+from ..inputs import InputCol, InputRule
 from ..table import Wanted, encode, fit_columns, is_gap
 from ..texts import encode_texts, parse_tokens
 from .parquet import ids_of
@@ -30,7 +30,7 @@ MARKS |= {"train": False, "": False}
 Columns = dict[str, list[str]]
 
 
-class Table(NamedTuple):
+class CsvTable(NamedTuple):
     """A file as it was read: features still as text."""
 
     features: Columns
@@ -70,7 +70,7 @@ class Csv(Source):
     def load(self) -> Dataset:
         return self.dataset(self.read())
 
-    def read(self) -> Table:
+    def read(self) -> CsvTable:
         """The file without any coding of its features."""
         if not self.path:
             raise DataError("csv: no path given; write csv:PATH")
@@ -83,9 +83,9 @@ class Csv(Source):
         test = self._test(columns, first, y)
         if test.all():
             raise DataError(f"{self.path}: all rows are for testing, none for training")
-        return Table(self._features(columns), y, tuple(map(str, classes)), test, self._owner(columns))
+        return CsvTable(self._features(columns), y, tuple(map(str, classes)), test, self._owner(columns))
 
-    def dataset(self, table: Table, known: Mapping[str, Sequence[str]] | None = None) -> Dataset:
+    def dataset(self, table: CsvTable, known: Mapping[str, Sequence[str]] | None = None) -> Dataset:
         """The table as inputs. `known`: further values of categories, which other tables have."""
         if self.text or self.tokens:
             return self._texts(table)
@@ -96,7 +96,7 @@ class Csv(Source):
         parts = (name, x, table.y, table.test, table.classes)
         return Dataset(*parts, owner=table.owner, rules=(rule,), notes=tuple(self._notes(table, rules)))
 
-    def _texts(self, table: Table) -> Dataset:
+    def _texts(self, table: CsvTable) -> Dataset:
         """One column of text or tokens as inputs; the others are not used, which is said."""
         if self.text and self.tokens:
             raise DataError(f"{self.path}: text and tokens are two kinds of inputs; give one of them")
@@ -122,7 +122,7 @@ class Csv(Source):
         """How features are to be read."""
         return Wanted(self.missing, self.onehot, self.standardise or self.scale)
 
-    def _notes(self, table: Table, rules: Sequence[Column]) -> Iterator[str]:
+    def _notes(self, table: CsvTable, rules: Sequence[InputCol]) -> Iterator[str]:
         gaps = sum(is_gap(cell) for cells in table.features.values() for cell in cells)
         if gaps:
             yield f"{self.path}: {gaps} missing values are filled (missing={self.missing})"

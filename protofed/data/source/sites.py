@@ -21,7 +21,7 @@ from ..base import VOID, Dataset, Source, sources
 from ..inputs import InputRule
 from ..site_specs import SPLIT, as_spec
 from ..specs import load, parse_source
-from .csv import Csv, Table
+from .csv import Csv, CsvTable
 
 
 @sources.register("sites")
@@ -94,7 +94,7 @@ def _parts(given: Sequence[Source | str]) -> list[Dataset]:
 
 def _tables(given: Sequence[Any], names: Sequence[str]) -> list[Dataset]:
     """Tables with their columns in one order, and categories that have the values of all sites."""
-    tables: list[Table] = [source.read() for source in given]
+    tables: list[CsvTable] = [source.read() for source in given]
     first = tables[0].features
     for table, name in zip(tables[1:], names[1:]):
         if odd := sorted(first.keys() ^ table.features.keys()):
@@ -109,7 +109,7 @@ def _tables(given: Sequence[Any], names: Sequence[str]) -> list[Dataset]:
     return [source.dataset(table, known) for source, table in zip(given, tables)]
 
 
-def _values_of_all(given: Sequence[Csv], tables: Sequence[Table]) -> Mapping[str, set[str]]:
+def _values_of_all(given: Sequence[Csv], tables: Sequence[CsvTable]) -> Mapping[str, set[str]]:
     from ..table import fit_columns
 
     known: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Flower's SuperLink with a door and a login: `python -m protofed.deploy.link SERVER INSIDE`.
+"""Flower's SuperLink with a door and a login: `python -m protofed.deploy.superlink SERVER INSIDE`.
 
 `flower-superlink` serves all of its interfaces on one port and knows no login of its own. So this program
 builds Flower's web application with our settings, and serves it on two sockets (see door.py): the public one

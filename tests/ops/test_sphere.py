@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from protofed.ops.anchors import orthogonal, simplex, spread_out, uniform
+from protofed.ops.sphere import orthogonal, simplex, spread_out, uniform
 
 
 def _generator() -> torch.Generator:
