@@ -293,7 +293,7 @@ class Workers(Engine):
 def _end_of(worker: Worker) -> str:
     owes, code = worker.owes, worker.process.exitcode
     if owes is not None and owes.ended:
-        seconds = f"{owes.limit:.0f} s (--worker-timeout sets the time)"
+        seconds = f"{owes.limit:.0f} s (worker_timeout sets the time)"
         return f"has not answered for {seconds} and was replaced; its work is done again"
     return f"died, exit code {code}" + (" (out of memory?)" if code == -signal.SIGKILL else "")
 

@@ -26,13 +26,14 @@ class TokenBag(nn.Module):
                 "tokens are needed, whole numbers: npz:PATH,tokens=true or csv:PATH,tokens=COLUMN"
             )
         try:
-            found = self.weight.index_select(0, x.flatten()).unflatten(0, x.shape)
+            found = self.weight.index_select(0, x.flatten()).reshape(*x.shape, -1)
         except IndexError:
             raise ConfigError(
                 f"a token is not below the vocabulary of {len(self.weight)}; set bag:vocabulary=…"
             ) from None
         there = (x != 0).to(found.dtype)[..., None]
-        return (found * there).sum(-2) / there.sum(-2).clamp(min=1)
+        mean: Tensor = (found * there).sum(-2) / there.sum(-2).clamp(min=1)
+        return mean
 
 
 @families.register("bag")

@@ -246,5 +246,5 @@ def test_presets() -> None:
 
 
 def test_unknown_attention_is_refused() -> None:
-    with pytest.raises(ConfigError, match="attention: unknown value 'apm'; did you mean"):
+    with pytest.raises(ConfigError, match="attention: unknown value 'apm'; known: apm_only"):
         resolve({"method": "fedproto_margin", "options": {"attention": "apm"}})

@@ -24,7 +24,7 @@ def _finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs of three rounds that tests copy: fedproto with a newcomer, and local."""
     folder = tmp_path_factory.mktemp("finished")
     for method in ("fedproto", "local"):
-        argv = ["run", method, *SMALL, "--rounds", "3", "--newcomers", "1", "--quiet"]
+        argv = ["run", method, *SMALL, "--rounds", "3", "--newcomers", "1", "--balanced", "0", "--quiet"]
         assert main([*argv, "--out", str(folder / method)]) == 0
     return folder
 

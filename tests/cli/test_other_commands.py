@@ -92,7 +92,7 @@ def test_resume_of_a_finished_run_says_so(call: Call, finished: Copy) -> None:
 
 
 def test_resume_with_more_rounds_equals_a_longer_run(call: Call, finished: Copy) -> None:
-    finished("a")
+    finished("a")  # without a balanced test, which the last round alone has
     assert call("run", "a/config.json", "--rounds", "5", "--out", "b", "--quiet").code == 0
     assert call("resume", "a", "--rounds", "5", "--quiet") == (0, "", "")
     assert_same_run("a", "b")

@@ -41,7 +41,9 @@ def test_loss_and_gradient_need_no_value_from_the_device(name: str) -> None:
     experiment = Toy(name).build()
     experiment.federation.play()
     task, method = experiment.task, experiment.task.algorithm
-    leg = next(leg for leg in method.legs if leg.phases)
+    leg = next((leg for leg in method.legs if leg.phases), None)
+    if leg is None:
+        pytest.skip(f"{name} trains nothing: its head follows in closed form")
     turn = ClientTurn(task, 2, leg.name, client=0)
     down = method.broadcast(experiment.federation.state, replace(turn, leg=method.legs[0].name))
     if type(down) is not leg.down:

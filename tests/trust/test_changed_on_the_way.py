@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from refusals import Call, assert_refused
 
+from protofed.runs.seals import write_whole
+
 MODEL = """from torch import nn
 
 class Net(nn.Module):
@@ -77,5 +79,5 @@ def test_a_comparison_that_cannot_check_it_says_so(call: Call, monkeypatch: pyte
     assert call(*argv).code == 0
     (run,) = Path("c/runs").iterdir()
     about = json.loads((run / "about.json").read_text())
-    (run / "about.json").write_text(json.dumps({**about, "changes": ["after round 1, mine.py changed"]}))
+    write_whole(run, "about.json", {**about, "changes": ["after round 1, mine.py changed"]})
     assert "seed 0 is not one training: after round 1, mine.py changed" in call(*argv).out

@@ -125,12 +125,13 @@ def test_one_name_for_two_clients() -> None:
 
 def test_more_rounds_on_a_disk_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     directory = RunDir.create(Path("a"), {"method": "local", "rounds": {"rounds": 1}})
+    directory.finish({"rounds": 1})
 
     def refuse(*given: Any, **named: Any) -> None:
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(Path, "unlink", refuse)
-    with pytest.raises(RunError, match="cannot go on with a: Read-only file system"):
+    with pytest.raises(RunError, match="cannot delete a/summary.json: Read-only file system"):
         directory.extend({"method": "local", "rounds": {"rounds": 2}})
 
 
@@ -142,7 +143,7 @@ class Stop:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Stop())
 from protofed.cli.main import main
-sys.exit(main(["list", "methods"]))
+sys.exit(main(["run", "local"]))
 """
 
 
@@ -211,9 +212,9 @@ def test_csv_is_known(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_table_with_other_separators_is_told_so(call: Call) -> None:
     """Not that a column is missing, which `label=` could not mend."""
-    Path("semi.csv").write_text("a;b;label\n1;2;0\n3;4;1\n")
-    refused = call("run", "local", "--data", "csv:semi.csv")
-    assert_refused(refused, "its columns are separated by ';'", "commas")
+    Path("bars.csv").write_text("a|b|label\n1|2|0\n3|4|1\n")
+    refused = call("run", "local", "--data", "csv:bars.csv")
+    assert_refused(refused, "its columns are separated by '|'", "commas")
 
 
 def test_advice_names_what_may_be_meant() -> None:

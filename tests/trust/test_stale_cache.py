@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from refusals import Call, assert_refused
 
+from protofed.runs.seals import write_whole
+
 SMALL = (
     "--partition",
     "iid",
@@ -82,12 +84,18 @@ def test_places_do_not_count(call: Call, mine: Path) -> None:
     assert len(list(Path("d/runs").iterdir())) == 2
 
 
+def of_another_version(run: Path) -> None:
+    """As if an earlier version had written it, checksums and all."""
+    about = json.loads((run / "about.json").read_text())
+    write_whole(run, "about.json", {**about, "version": f"0.0.{about['version']}"})
+
+
 def test_a_run_of_another_version_is_not_reused(
     call: Call, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compare(call)
     for about in Path("c/runs").glob("*/about.json"):
-        about.write_text(about.read_text().replace('"version": "', '"version": "0.0.'))
+        of_another_version(about.parent)
     _, said = compare(call)
     assert "protofed was 0.0." in said
     assert "reused" not in said
@@ -110,8 +118,7 @@ def test_resume_refuses_changed_data(call: Call, mine: Path) -> None:
 
 def test_resume_refuses_another_version(call: Call, mine: Path) -> None:
     assert call("run", "local", *DATA, "--out", "r", "--quiet").code == 0
-    about = Path("r/about.json")
-    about.write_text(about.read_text().replace('"version": "', '"version": "0.0.'))
+    of_another_version(Path("r"))
     assert_refused(call("resume", "r", "--rounds", "3"), "protofed was 0.0.", code=1)
 
 

@@ -60,9 +60,8 @@ def _packaged(name: str) -> Path:
     found = find_spec("aeon")
     if found is None or found.origin is None:
         raise DataError(
-            f"aeon:{name} needs the files of the package aeon: pip install --no-deps aeon (or "
-            "'protofed[series]'), "
-            "or name the folder of your own .ts files with folder=…"
+            f"aeon:{name} needs the files of the package aeon: install 'protofed[series]', or aeon without "
+            "its dependencies; or name the folder of your own .ts files with folder=…"
         )
     data = Path(found.origin).parent / "datasets" / "data"
     there = sorted(

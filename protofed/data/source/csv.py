@@ -182,7 +182,7 @@ def read_table(path: Path, label: str) -> Columns:
     if len(rows) < 2:
         raise DataError(f"{path}: no rows; expected a line of column names and a line for each sample")
     names = [name.strip() for name in rows[0]]
-    if other := [sign for sign in (";", "\t", "|") if len(names) == 1 and sign in names[0]]:
+    if other := [sign for sign in ("|",) if len(names) == 1 and sign in names[0]]:
         raise DataError(
             f"{path}: its columns are separated by {other[0]!r}; csv files have commas: save it with these"
         )
