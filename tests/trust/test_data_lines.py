@@ -131,7 +131,7 @@ def test_more_rounds_on_a_disk_that_cannot_be_written(monkeypatch: pytest.Monkey
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(Path, "unlink", refuse)
-    with pytest.raises(RunError, match="cannot delete a/summary.json: Read-only file system"):
+    with pytest.raises(RunError, match=r"cannot delete a/summary\.json: Read-only file system"):
         directory.extend({"method": "local", "rounds": {"rounds": 2}})
 
 
