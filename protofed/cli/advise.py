@@ -1,4 +1,6 @@
-"""`protofed advise RUN`: what FedProto's convergence theory says about η, λ and the number of rounds."""
+"""`protofed advise RUN`: what FedProto's convergence theory says about η, λ and the number of rounds.
+
+With --method: which method suits data, partition and models, or those of a run."""
 
 from __future__ import annotations
 
@@ -25,11 +27,19 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     parser = commands.add_parser(
         "advise",
         description="Estimates the constants of FedProto's convergence theorems from a short trace of plain "
-        "SGD at some clients, and prints the bounds of Corollary 1 and Theorem 2.",
+        "SGD at some clients, and prints the bounds of Corollary 1 and Theorem 2. With --method it answers "
+        "another question: which method suits --data, --partition and --models, or those of RUN.",
         allow_abbrev=False,
     )
-    parser.add_argument("run", type=Path, metavar="RUN", help="run directory of a fedproto run")
-    parser.add_argument("--clients", type=int, default=5, help="clients that are traced (default: 5)")
+    parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="run directory of a fedproto run")
+    parser.add_argument("--method", action="store_true", help="advise a method for this data instead")
+    for name in ("data", "partition", "models"):
+        parser.add_argument(f"--{name}", help=f"with --method: {name}, as `run` takes it")
+    parser.add_argument("--seed", type=int, help="with --method: of the partition")
+    parser.add_argument("--slow-links", action="store_true", help="with --method: bytes are scarce")
+    parser.add_argument(
+        "--clients", type=int, help="clients that are traced (default: 5); or of the partition"
+    )
     parser.add_argument("--steps", type=int, default=10, help="SGD steps of a trace (default: 10)")
     parser.add_argument("--eps", type=float, default=1.0, help="ε, target of the mean squared gradient norm")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -38,10 +48,24 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Estimate the constants of a run and print what the bounds say."""
+    setting_flags = ("data", "partition", "models", "seed")
+    if args.method:
+        from .advise_method import advise_method
+
+        given = {
+            name: value for name in (*setting_flags, "clients") if (value := getattr(args, name)) is not None
+        }
+        return advise_method(args.run, given, args.slow_links, args.json)
+    wrong = [name for name in setting_flags if getattr(args, name) is not None]
+    if args.run is None or wrong or args.slow_links:
+        what = (
+            f"--{wrong[0]}" if wrong else "--slow-links" if args.slow_links else "without a run directory it"
+        )
+        raise ConfigError(f"advise: {what} needs --method; the bounds are those of a RUN")
     if args.steps < 2:
         raise ConfigError(f"--steps: must be at least 2, got {args.steps}")
     experiment = experiments.reopen(RunDir.open(args.run))
-    clients = list(experiment.active)[: max(1, args.clients)]
+    clients = list(experiment.active)[: max(1, 5 if args.clients is None else args.clients)]
     found = advise(experiment, clients, args.steps, args.eps)
     experiment.federation.engine.close()
     if args.json:

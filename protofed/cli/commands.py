@@ -22,7 +22,7 @@ COMMANDS = {  # in the order of `protofed --help`
     "list": Listed("listing", "list methods, data, partitions or models"),
     "partition": Listed("partition", "show how a data set is divided among clients"),
     "profile": Listed("profile", "show where the time of a round goes"),
-    "advise": Listed("advise", "bounds on learning rate, λ and rounds from FedProto's theory"),
+    "advise": Listed("advise", "which method for my data; bounds from FedProto's theory"),
     "onboard": Listed("onboard", "let a new client join a finished run"),
     "forget": Listed("forget", "take a client out of a run, as if it had never been there"),
     "compare": Listed("compare", "compare methods on one setting"),
