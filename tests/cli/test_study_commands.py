@@ -76,6 +76,10 @@ def test_compare_in_other_formats(call: Call) -> None:
     assert r"\begin{tabular}" in call(*argv, "--format", "latex").out
     (row,) = csv.DictReader(io.StringIO(call(*argv, "--format", "csv").out))
     assert (row["method"], row["mode"]) == ("local", "clf")
+    (record,) = json.loads(call(*argv, "--json").out)
+    assert record.keys() == row.keys()
+    assert record["last"] == float(row["last"])
+    assert record["p"] is None  # NaN, which JSON does not know
     assert call(*argv).err == ""
 
 
