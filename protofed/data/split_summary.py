@@ -10,6 +10,8 @@ import numpy as np
 from .base import Dataset, Split
 from .labels import class_counts
 
+MOST_COMPARED = 2**29  # bytes of inputs among which copies are looked for
+
 
 class SplitSummary(NamedTuple):
     """Rows of each class per client, and the text that a terminal shows."""
@@ -39,7 +41,27 @@ def describe_split(dataset: Dataset, split: Split, most: int = 50) -> SplitSumma
 
 
 def test_set_notes(dataset: Dataset, split: Split) -> list[str]:
-    """What a reader must know of the test set: that it was pooled, or how much of it is not used."""
+    """What a reader must know of the test set: that some of it was trained on, that it was pooled, or how
+    much of it is not used."""
+    seen = _trained_on(dataset, split)
+    notes = []
+    if seen:
+        notes.append(
+            f"warning: {seen:,} of {len(np.unique(split.test.values)):,} test rows of {dataset.name} have "
+            "the same inputs as a training row of some client: they say nothing of new samples; remove the copies"
+        )
+    return [*notes, *_pool_notes(dataset, split)]
+
+
+def _trained_on(dataset: Dataset, split: Split) -> int:
+    """Test rows whose inputs are those of a training row; 0 where there is too much to look through."""
+    if dataset.x.nbytes > MOST_COMPARED:
+        return 0
+    train = {dataset.x[row].tobytes() for row in np.unique(split.train.values)}
+    return sum(dataset.x[row].tobytes() in train for row in np.unique(split.test.values))
+
+
+def _pool_notes(dataset: Dataset, split: Split) -> list[str]:
     if not dataset.test.any():
         return []
     total, pooled = int(dataset.test.sum()), int(dataset.test[split.train.values].sum())

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from protofed.cli.main import main
+from protofed.config import resolve
 from protofed.core.errors import ConfigError
 from protofed.data import Dataset, divide, load, partitions
 from protofed.data.labels import class_counts
+from protofed.experiment import build
 from protofed.studies.recipe import load_recipe, recipe_ids
 from protofed.studies.reproduce import Selection, plan_reproduction
 
@@ -191,3 +193,18 @@ def test_a_pooled_test_set_is_said_under_tables_and_in_show(
     assert "data: pooled: " in capsys.readouterr().out
     assert main(["report", "r", "--out", "r.html", "--points", "8", "--quiet"]) == 0
     assert "data: pooled: " in Path("r.html").read_text()
+
+
+def test_copies_of_training_rows_among_the_test_rows_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three of ten test rows are also in the training file: said before anybody believes the accuracy."""
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
+    y = np.arange(30) % 2
+    np.savez("copies.npz", x_train=x[:20], y_train=y[:20], x_test=x[17:27], y_test=y[17:27])
+    built = build(resolve({"method": "local", "data": "npz:copies.npz", "partition": "iid", "clients": 2,
+                           "models": "mlp:dim=4"}))  # fmt: skip
+    told = [note for note in built.notes() if "same inputs as a training row" in note]
+    assert len(told) == 1
+    assert told[0].startswith("warning: 3 of 10 test rows")
