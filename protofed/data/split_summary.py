@@ -48,7 +48,7 @@ def test_set_notes(dataset: Dataset, split: Split) -> list[str]:
     if seen:
         notes.append(
             f"warning: {seen:,} of {len(np.unique(split.test.values)):,} test rows of {dataset.name} have "
-            "the same inputs as a training row of some client: they say nothing of new ones; remove the copies"
+            "the same inputs as a training row of some client: they say nothing of new ones; remove copies"
         )
     return [*notes, *_pool_notes(dataset, split)]
 
