@@ -17,7 +17,7 @@ class Stop:
             {act}
 sys.meta_path.insert(0, Stop())
 from protofed.cli.main import main
-sys.exit(main(["list", "methods"]))
+sys.exit(main(["run", "local"]))
 """
 ENOUGH = "import sys, protofed.cli.main; print([name for name in {heavy!r} if name in sys.modules])"
 
