@@ -99,15 +99,14 @@ def test_only_this_machine_is_answered(unfinished: RunDir) -> None:
 def test_an_open_page_draws_new_rounds(unfinished: RunDir, runs: list[Path]) -> None:
     """The third round is written after the page was sent; the browser shows it all the same."""
     third = RunDir.open(runs[0]).lines("metrics.jsonl")[2]
-    with LivePage(unfinished) as live:
-        page = live.page
 
-        def page_then_round() -> str:
-            text = page()
+    class Growing(LivePage):
+        def page(self) -> str:
+            text = super().page()
             unfinished.append("metrics.jsonl", third)
             return text
 
-        live.page = page_then_round  # type: ignore[method-assign]
+    with Growing(unfinished) as live:
         seen = look(live.url, milliseconds=3000)
     assert seen.errors == ""
     assert "round 3 of 3" in seen.dom
