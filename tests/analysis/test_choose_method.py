@@ -77,7 +77,7 @@ def test_the_command_answers_and_refuses(capsys: pytest.CaptureFixture[str]) -> 
     found = json.loads(capsys.readouterr().out)
     assert found["setting"]["one_model"] is False
     assert found["setting"]["samples"] == 11
-    assert found["advice"][0]["methods"] == ["fedproto"]
+    assert found["advice"][0]["methods"] == ["fedcommons"]
     assert main(argv) == 0
     assert "What these rules do not know" in capsys.readouterr().out
     assert main(["advise", "--data", "digits"]) == 2
