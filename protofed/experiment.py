@@ -163,6 +163,8 @@ def build(config: Config) -> Experiment:
         balanced=balanced_test(loader, config.system.balanced, config.seed),
     )
     data = SplitData(loader)
+    if config.public is not None and not algorithm.needs.public:
+        log.warning("public: %s uses no public data; %s is not read", algorithm.name, config.public)
     for warning in [*odd_features([sample_rows(dataset)], dataset.name), *check_batches(task, data)]:
         log.warning(warning)
     config, why = settle_engine(config, task, data)

@@ -14,7 +14,7 @@ from typing import Any
 
 import tomlkit
 
-from ..config import read_recipe
+from ..config import read_recipe, resolve
 from ..core.errors import ConfigError
 from ..core.user_files import UserFile
 from ..core.version import VERSION as __version__
@@ -51,6 +51,8 @@ def init(
         )
     for name in clients:
         check_name(name, "deploy init")
+    if recipe is not None:
+        resolve(read_recipe(recipe))  # a mistake in it is told before anything is written
     server = private_folder(folder / "server")
     _write_server(server, clients, host, port, recipe, insecure)
     own = _copy_files(recipe, server)

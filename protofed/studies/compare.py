@@ -84,6 +84,8 @@ def plan_comparison(texts: Sequence[str], settings: Mapping[str, Any], seeds: in
     check_no_options(settings, "fedproto:lam=0.1")
     named = {parse_spec(text)[0] for text in texts}
     every = [name for name in ("local", *methods) if name not in named]
+    if twice := [text for text in texts if texts.count(text) > 1]:
+        raise ConfigError(f"compare: {twice[0]} is named twice; leave one out")
     written = [name for text in texts for name in (every if text == "all" else [text])]
     choices = [read_method(text) for text in dict.fromkeys(written)]
     if not choices:

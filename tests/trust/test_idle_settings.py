@@ -17,6 +17,7 @@ from torch import nn
 import protofed
 from protofed.config import resolve
 from protofed.core.errors import ConfigError
+from protofed.experiment import build
 from protofed.studies.plan import common_training
 
 PACKAGE = Path(__file__).parents[2] / "protofed"
@@ -101,3 +102,19 @@ def test_errors_that_python_callers_see_name_no_flags(room: str) -> None:
 
 def test_help_on_a_method_that_does_not_exist(call: Call) -> None:
     assert_refused(call("run", "fedtpg", "--help"), "unknown method 'fedtpg'", "fedtgp")
+
+
+def test_public_data_that_a_method_does_not_use_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    build(resolve({"method": "local", "public": "digits", "clients": 2}))
+    assert "public: local uses no public data; digits is not read" in caplog.text
+
+
+def test_a_method_named_twice_in_a_comparison(call: Call) -> None:
+    assert_refused(call("compare", "local", "local"), "compare: local is named twice")
+
+
+def test_a_recipe_with_a_mistake_leaves_no_federation(call: Call) -> None:
+    Path("bad.toml").write_text('method = "fedprot"\n')
+    refused = call("deploy", "init", "f", "--clients", "a,b", "--recipe", "bad.toml")
+    assert_refused(refused, "did you mean 'fedproto'")
+    assert not Path("f").exists()
