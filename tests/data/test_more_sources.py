@@ -116,7 +116,7 @@ def test_series_of_aeon() -> None:
 
 @pytest.mark.skipif(find_spec("aeon") is not None, reason="the package aeon is installed")
 def test_without_aeon() -> None:
-    with pytest.raises(ProtofedError, match="install .protofed\[series\]."):
+    with pytest.raises(ProtofedError, match=r"install .protofed\[series\]"):
         load("aeon:BasicMotions")
 
 
