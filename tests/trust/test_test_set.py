@@ -95,16 +95,17 @@ def test_pool_merges_both(name: str) -> None:
         assert not set(split.train[client]) & set(split.test[client])
 
 
+@pytest.mark.parametrize("name", POOLED)
 @pytest.mark.parametrize("pool", [False, True])
-def test_few_shots_count_at_each_client(pool: bool) -> None:
-    """per_class of the partition: after the split, per client and class; test rows stay."""
+def test_few_shots_count_at_each_client(name: str, pool: bool) -> None:
+    """per_class of the partition: after the pool and the split, per client and class; test rows stay."""
     dataset = data()
-    written = f"dirichlet:beta=1,pool={pool}"
-    whole, few = (divide(written + more, dataset, 4, 0) for more in ("", ",per_class=3"))
-    assert (
-        class_counts(dataset, few.train).tolist()
-        == np.minimum(3, class_counts(dataset, whole.train)).tolist()
-    )
+    spec, clients = spec_of(name, pool)
+    more = "," if ":" in spec else ":"
+    whole, few = (divide(spec + cap, dataset, clients, 0) for cap in ("", f"{more}per_class=3"))
+    held = class_counts(dataset, whole.train)
+    assert held.max() > 3
+    assert class_counts(dataset, few.train).tolist() == np.minimum(3, held).tolist()
     assert few.test.values.tolist() == whole.test.values.tolist()
 
 
