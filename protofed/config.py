@@ -28,6 +28,7 @@ from .data.site_specs import settings_of_sites
 from .engines.choose import NAMES as ENGINES
 from .engines.sampling import Rounds
 from .engines.transport import Transport
+from .trust.settings import Trust
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,7 @@ class Config:
     rounds: Rounds = field(default_factory=Rounds)
     system: System = field(default_factory=System)
     transport: Transport = field(default_factory=Transport)
+    trust: Trust = field(default_factory=Trust)
 
     def to_dict(self) -> dict[str, Any]:
         """As it is written to config.json; `resolve` reads it back."""
@@ -137,7 +139,13 @@ class Config:
 
 
 MOST_DEPTH = 20  # tables in tables
-SECTIONS: dict[str, type] = {"train": Train, "rounds": Rounds, "system": System, "transport": Transport}
+SECTIONS: dict[str, type] = {
+    "train": Train,
+    "rounds": Rounds,
+    "system": System,
+    "transport": Transport,
+    "trust": Trust,
+}
 
 
 def resolve(*layers: Mapping[str, Any]) -> Config:

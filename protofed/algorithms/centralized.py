@@ -39,6 +39,7 @@ class Centralized(Algorithm):
 
     needs = Needs(model=True, merged=True)
     legs = (Leg(down=InPlace, up=InPlace),)
+    single = "has all samples in one place"
     keep = ()
 
     # server

@@ -48,7 +48,7 @@ class Ditto(SharedWeights):
     @property
     def legs(self) -> tuple[Leg, ...]:
         phases = (Phase(("shared.",)), Phase(("model.",), epochs=self.e_own, loss="own_loss"))
-        return (Leg(down=Weights, up=Weights, phases=phases),)
+        return (Leg(down=Weights, up=Weights, phases=phases, averages=self.averages),)
 
     def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
         return {"shared": task.groups[group].build()}

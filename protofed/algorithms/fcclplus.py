@@ -40,6 +40,7 @@ from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Phase, Preset, Ran, View, methods
 from ..core.answer import Replies
+from ..core.averages import SAMPLES, Averaged
 from ..core.data import Batch, LocalData
 from ..core.errors import MessageError
 from ..core.net import Net
@@ -107,10 +108,17 @@ class FcclPlus(Algorithm):
             batch_size=self.batch_public,
             opts={"": Opt(lr=self.lr_public, optimizer="adam")},
         )
+        weights = Averaged("weights", weight=SAMPLES)
         return (
             # Weights are empty unless all clients have one architecture.
-            Leg("ask", down=Weights, up=Knowledge, phases=()),
-            Leg("public", down=Knowledge, up=Weights, phases=(public,)),
+            Leg(
+                "ask",
+                down=Weights,
+                up=Knowledge,
+                phases=(),
+                averages=(Averaged("logits"), Averaged("similar")),
+            ),
+            Leg("public", down=Knowledge, up=Weights, phases=(public,), averages=(weights,)),
             Leg("local", down=Weights),
         )
 

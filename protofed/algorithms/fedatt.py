@@ -42,6 +42,7 @@ class FedAtt(SharedWeights):
     tolerate: bool = option(False, "use the partial work of stragglers instead of dropping them")
 
     paper = "Ji et al., IJCNN 2019, arXiv:1812.07108"
+    single = "weighs each client by the distance of its weights"
     presets = {
         "paper": Preset(),
         "official": Preset({"norm": "spectral"}, note="the norm of the authors' released code"),

@@ -45,6 +45,7 @@ class FedCOF(ClosedForm):
     total_mean: bool = option(True, "add N μμᵀ to G, as the released code does")
 
     paper = "Goswami et al., NeurIPS 2025, arXiv:2412.14326"
+    single = "estimates covariances from the spread of single clients' means"
     sends_gram = False
     ledger = True
 

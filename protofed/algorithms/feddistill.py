@@ -33,6 +33,7 @@ from torch import Tensor
 
 from ..core.algorithm import HTFLLIB_TRAIN, Algorithm, Leg, Preset, Ran, View, methods
 from ..core.answer import Replies, blocks, cat
+from ..core.averages import Averaged
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
@@ -74,7 +75,7 @@ class FedDistill(Algorithm):
     min_count: int = option(1, "fewest samples of a class for a client to send its logits", low=1)
 
     paper = "Jeong et al., 2018, arXiv:1811.11479"
-    legs = (Leg(down=Logits, up=Logits),)
+    legs = (Leg(down=Logits, up=Logits, averages=(Averaged("mean", by="cls"),)),)
     presets = {
         "paper": Preset(note="one average for all clients"),
         "fd": Preset({"leave_one_out": True}, note="the original teacher, without the client itself"),
@@ -84,6 +85,10 @@ class FedDistill(Algorithm):
             "as the baseline of the FedTGP paper",
         ),
     }
+
+    @property
+    def single(self) -> str:
+        return "leaves each client's own logits out of its teacher" if self.leave_one_out else ""
 
     @property
     def weighs_alike(self) -> bool:

@@ -88,6 +88,7 @@ class FedGen(Algorithm):
     untrained: bool = option(False, "use the untrained generator in round 1, as reference code does")
 
     paper = "Zhu et al., ICML 2021, arXiv:2105.10056"
+    single = "trains its generator against every client's head"
     needs = Needs(head=True, embedding=True, dense=False)
     legs = (Leg(down=Shared, up=Head, phases=(Phase(train=("model.",), eval=("gen.",)),)),)
     keep = ("model.", "!model.head.")

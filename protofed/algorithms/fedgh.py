@@ -46,6 +46,7 @@ class FedGH(SharedHeader):
     min_count: int = option(1, "fewest samples of a class for a client to send its mean", low=1)
 
     paper = "Yi et al., ACM MM 2023, arXiv:2303.13137"
+    single = "trains its header on single uploads"
     legs = (Leg(down=Weights, up=Protos),)
 
     @property

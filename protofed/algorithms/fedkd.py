@@ -82,6 +82,7 @@ class FedKD(MutualLearning):
     detach: bool = option(True, "what teaches, and the scale s, are constant")
 
     paper = "Wu et al., Nature Communications 2022, arXiv:2108.13323"
+    single = "unpacks each client's factors"
     keep = ("model.", "proj.", "ref.")
     presets = {
         "paper": Preset(note="the method as printed, values of the FedTGP paper"),

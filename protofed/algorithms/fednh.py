@@ -31,6 +31,7 @@ from torch.nn.functional import normalize
 
 from ..core.algorithm import Algorithm, Leg, Needs, Phase, Preset, Ran, View, methods
 from ..core.answer import Replies
+from ..core.averages import SAMPLES, Averaged
 from ..core.data import Batch, ClassCounts, LocalData
 from ..core.net import Net
 from ..core.options import option
@@ -72,7 +73,8 @@ class FedNH(Algorithm):
 
     paper = "Dai et al., AAAI 2023, arXiv:2212.02758"
     needs = Needs(model=True, halves=True, embedding=True, dense=False)
-    legs = (Leg(down=BodyAndHead, up=Body, phases=(Phase(train=(BODY,)),)),)
+    averages = (Averaged("weights", weight=SAMPLES), Averaged("mean", by="cls", weight="n"))
+    legs = (Leg(down=BodyAndHead, up=Body, phases=(Phase(train=(BODY,)),), averages=averages),)
     keep = ("model.head.",)
     presets = {"paper": Preset({"rho": 0.9}, {"batch_size": 64, "lr": 0.01, "momentum": 0.9, "epochs": 5})}
 

@@ -51,6 +51,7 @@ class FedORGP(PrototypeExchange):
     server_batch: int = option(10, "uploads in a server step", low=1)
 
     paper = "Guo et al., 2025, arXiv:2502.16119"
+    single = "trains its prototypes on single uploads"
     presets = {"paper": Preset({"lam": 100.0}, note="weights as published; the server's training is ours")}
 
     # server

@@ -80,6 +80,7 @@ class FedPLCC(ClusteredPrototypes):
     weighted_centre: bool = option(False, "weigh cluster means by the samples behind their members")
 
     paper = "Kuang et al., 2024, arXiv:2409.18578"
+    single = "clusters single prototypes"
     needs = Needs(model=True, embedding=True, dense=False)  # clustering all pixels is out of reach
     presets = {
         "paper": Preset({"lam1": 100.0}, TRAIN, "Digit-5: about 300 samples a client, 50 rounds"),

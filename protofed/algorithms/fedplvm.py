@@ -76,6 +76,7 @@ class FedPLVM(ClusteredPrototypes):
     )
 
     paper = "Wang et al., NeurIPS 2024, arXiv:2403.09048"
+    single = "clusters single prototypes"
     needs = Needs(model=True, embedding=True, dense=False)  # clustering all pixels is out of reach
     presets = {
         "paper": Preset({"lam": 100.0}, TRAIN, "Digit-5: 10 images per class, 50 rounds"),

@@ -35,6 +35,7 @@ from torch.nn.functional import cross_entropy
 
 from ..core.algorithm import Algorithm, Leg, Needs, Preset, Ran, View, methods
 from ..core.answer import Replies
+from ..core.averages import SAMPLES, Averaged
 from ..core.data import Batch, ClassCounts, LocalData
 from ..core.net import Net
 from ..core.options import option
@@ -74,7 +75,8 @@ class FedProc(Algorithm):
     paper = "Mu et al., FGCS 2023, arXiv:2109.12273"
     modes = ("clf", "gp_all", "gp_local", "lp")
     needs = Needs(model=True, dense=False)
-    legs = (Leg(down=Model, up=Model),)
+    averages = (Averaged("weights", weight=SAMPLES), Averaged("mean", by="cls", weight="n"))
+    legs = (Leg(down=Model, up=Model, averages=averages),)
     keep = ()
     presets = {
         "paper": Preset({"tau": 1.0}, note="T as long as the run"),

@@ -33,6 +33,7 @@ from torch import Tensor
 
 from ..core.algorithm import HTFLLIB_TRAIN, Algorithm, Leg, Needs, Preset, Ran, View, methods
 from ..core.answer import Replies, Reply, blocks, cat
+from ..core.averages import SAMPLES, Averaged
 from ..core.data import Batch, ClassCounts, LocalData
 from ..core.net import Net
 from ..core.options import option
@@ -93,7 +94,6 @@ class FedProto(Algorithm):
     share_model: bool = option(False, "average the weights as well (needs one architecture)")
 
     paper = "Tan et al., AAAI 2022, arXiv:2105.00243"
-    legs = (Leg(down=Protos, up=Protos),)
     presets = {
         "paper": Preset(
             {"lam": 1.0},
@@ -135,6 +135,18 @@ class FedProto(Algorithm):
     @property
     def needs(self) -> Needs:
         return Needs(embedding=True, model=self.share_model)
+
+    @property
+    def legs(self) -> tuple[Leg, ...]:
+        rows = Averaged("mean", by="cls", weight="n" if self.agg == "weighted" else "")
+        weights = (Averaged("weights", weight=SAMPLES),) if self.share_model else ()
+        return (Leg(down=Protos, up=Protos, averages=(rows, *weights)),)
+
+    @property
+    def single(self) -> str:
+        if self.agg == "literal":
+            return "divides by the number of uploads (agg=literal)"
+        return "keeps each client's last upload (stale=cache)" if self.stale == "cache" else ""
 
     @property
     def keep(self) -> tuple[str, ...]:

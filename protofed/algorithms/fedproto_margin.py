@@ -86,6 +86,7 @@ class FedProtoMargin(Algorithm):
     background: bool = option(True, "dense labels: class 0 takes part in the margins")
 
     paper = "Michieli and Ozay, 2021, arXiv:2105.08982"
+    single = "weighs each client by its margins"
     sampling = "size"
     needs = Needs(model=True, embedding=True)
     legs = (Leg(down=Weights, up=Margins),)

@@ -55,6 +55,7 @@ class FedRE(SharedHeader):
     over: str = option("classes", "what is mixed: class means, or samples", choices=("classes", "samples"))
 
     paper = "Yao et al., CVPR 2026, arXiv:2511.22265"
+    single = "trains its header on single uploads"
     legs = (Leg(down=Weights, up=Entangled),)
 
     # server

@@ -45,4 +45,4 @@ class FedRep(SharedBase):
     def legs(self) -> tuple[Leg, ...]:
         body = ("", *(f"!{prefix}" for prefix in self.private))
         phases = (Phase(self.private, epochs=self.e_head), Phase(body, epochs=self.e_body))
-        return (Leg(down=Weights, up=Weights, phases=phases),)
+        return (Leg(down=Weights, up=Weights, phases=phases, averages=self.averages),)

@@ -93,6 +93,7 @@ class FedTGP(Algorithm):
     send_initial: bool = option(False, "send the untrained prototypes in round 1")
 
     paper = "Zhang et al., AAAI 2024, arXiv:2401.03230"
+    single = "trains its prototypes on single uploads"
     modes = ("gp_all", "clf", "gp_local", "lp")
     needs = Needs(embedding=True)
     legs = (Leg(down=Protos, up=Protos),)  # no counts: the paper keeps them private

@@ -67,6 +67,7 @@ class FeSem(SharedWeights):
     )
 
     paper = "Xie et al., 2020, arXiv:2005.01026"
+    single = "sorts clients into clusters by their weights"
     legs = (Leg(down=Weights, up=Upload),)
     presets = {
         "paper": Preset(),

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from ..core.algorithm import HTFLLIB_TRAIN, Leg, Needs, Phase, Preset, Ran, View, methods
 from ..core.answer import Replies
+from ..core.averages import Averaged
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
@@ -62,7 +63,7 @@ class Fml(MutualLearning):
     @property
     def legs(self) -> tuple[Leg, ...]:
         phase = Phase(opts={"model.": self.clipping, "aux.": self.clipping})
-        return (Leg(down=Weights, up=Weights, phases=(phase,)),)
+        return (Leg(down=Weights, up=Weights, phases=(phase,), averages=(Averaged("weights"),)),)
 
     def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
         return {"aux": auxiliary_model(task, self.aux)}

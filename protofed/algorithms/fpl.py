@@ -61,6 +61,7 @@ class FPL(ClusteredPrototypes):
     )
 
     paper = "Huang et al., CVPR 2023"
+    single = "clusters single prototypes"
     presets = {
         "paper": Preset({"tau": 0.02, "pull": "sum"}, TRAIN, "as printed; 100 rounds"),
         "official": Preset(

@@ -60,6 +60,7 @@ class HeteroFL(Algorithm):
     weighting: str = option("uniform", "weight of a client in the average", choices=("uniform", "samples"))
 
     paper = "Diao et al., ICLR 2021, arXiv:2010.01264"
+    single = "averages slices of different sizes"
     modes = ("clf_local", "clf")
     legs = (Leg(down=Weights, up=Slice),)
     keep = ()

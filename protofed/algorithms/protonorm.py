@@ -26,14 +26,16 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..core.algorithm import HTFLLIB_TRAIN, Preset, View, methods
+from ..core.algorithm import HTFLLIB_TRAIN, Leg, Preset, View, methods
 from ..core.answer import Replies
+from ..core.averages import Averaged
 from ..core.data import Batch
 from ..core.net import Net
 from ..core.options import option
 from ..core.task import Turn
 from ..ops.exchange import KnownPrototypes, PrototypeExchange, plain_means, uploaded
 from ..ops.losses import ce, sample_pull
+from ..ops.prototypes import Protos
 from ..ops.sphere import spread_out
 
 
@@ -49,6 +51,7 @@ class ProtoNorm(PrototypeExchange):
     inertia: float = option(0.9, "μ, momentum of the repulsion", low=0, below=1)
 
     paper = "Lee et al., 2025, arXiv:2507.04310"
+    legs = (Leg(down=Protos, up=Protos, averages=(Averaged("mean", by="cls"),)),)
     presets = {"paper": Preset({"scale": 80.0}, HTFLLIB_TRAIN, "as published; made for 512 dimensions")}
 
     # server

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from ..core.algorithm import Leg, Needs, Preset, Ran, View, methods
 from ..core.answer import Replies
+from ..core.averages import Averaged
 from ..core.data import Batch, LocalData
 from ..core.net import Net
 from ..core.options import option
@@ -52,7 +53,7 @@ class Scaffold(SharedWeights):
 
     paper = "Karimireddy et al., ICML 2020, arXiv:1910.06378"
     needs = Needs(model=True, sgd=True)
-    legs = (Leg(down=Controlled, up=Controlled),)
+    legs = (Leg(down=Controlled, up=Controlled, averages=(Averaged("weights"), Averaged("control"))),)
     presets = {
         "default": Preset(
             train={"momentum": 0.0, "lr": 0.02}, note="plain SGD; a larger lr diverges on few images"

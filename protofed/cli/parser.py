@@ -108,7 +108,7 @@ def add_settings(parser: argparse.ArgumentParser, method: str | None) -> None:
     add_sites(top)
     add_import(top)
     titles = {"train": "local training", "rounds": "rounds and participation", "system": "system"}
-    titles["transport"] = "messages of the Flower engine"
+    titles |= {"transport": "messages of the Flower engine", "trust": "attackers, defences and privacy"}
     for name, cls in SECTIONS.items():
         group = parser.add_argument_group(titles[name])
         for info in options_of(cls):

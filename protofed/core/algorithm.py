@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from .answer import Replies
+from .averages import Averaged
 from .data import Batch, ClassCounts, LocalData
 from .errors import ConfigError
 from .net import Net
@@ -72,6 +73,7 @@ class Leg:
     down: type[Record] = Nothing
     up: type[Record] = Nothing
     phases: tuple[Phase, ...] = (Phase(),)
+    averages: tuple[Averaged, ...] = ()  # all that the server uses of the uploads; see `Algorithm.single`
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,15 @@ class Algorithm(ABC):
         """Whether an upload about a class weighs the same however few samples it rests on: runs with many
         such uploads are warned about."""
         return False
+
+    @property
+    def single(self) -> str:
+        """Why the server needs single uploads, in words that follow the name of the method; "": it uses what
+        its legs declare as `averages`, no more. Defences, noise at the server and secure sums ask for that."""
+        sent = [leg for leg in self.legs if leg.up is not Nothing]
+        if not sent:
+            return "sends nothing up"
+        return "" if all(leg.averages for leg in sent) else "does not say that its server only averages"
 
     def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
         """Modules beside "model", by part name; freshly initialised."""

@@ -14,6 +14,7 @@ import torch
 from ..core.algorithm import Leg
 from ..core.answer import Score
 from ..core.data import ClientData
+from ..core.guard import Adversary, Guard
 from ..core.record import Payload, Record
 from ..core.stages import is_stage, stage
 from ..core.task import ClientTurn, Task, Turn
@@ -29,12 +30,23 @@ DIGITS = 6  # of a client's weight in the record
 class Federation:
     """Server state and round number; `play` runs the next round."""
 
-    def __init__(self, task: Task, data: ClientData, engine: Engine, plan: Rounds, on_failure: str = "stop"):
+    def __init__(
+        self,
+        task: Task,
+        data: ClientData,
+        engine: Engine,
+        plan: Rounds,
+        on_failure: str = "stop",
+        guards: Sequence[Guard] = (),
+        adversary: Adversary | None = None,
+    ):
         self.task = task
         self.data = data
         self.engine = engine
         self.plan = plan
         self.on_failure = on_failure
+        self.guards = guards
+        self.adversary = adversary or Adversary()
         self.round = 0
         with torch.no_grad():
             self.state: Record = task.algorithm.init(task, Turn(task, 0))
@@ -72,7 +84,21 @@ class Federation:
             "seconds": seconds,
             **(self._who(used, late) if asked <= MOST_KEPT else {}),
             **self.engine.notes(),
+            **self._guarded(),
         }
+
+    def _guarded(self) -> dict[str, Any]:
+        """What attackers and guards have to say of the round."""
+        found = self.adversary.record()
+        for guard in self.guards:
+            found |= guard.record()
+        return found
+
+    @property
+    def spent(self) -> str:
+        """Why there must be no further round; "": there may."""
+        reasons = (guard.spent(self.round + 1) for guard in self.guards)
+        return next((reason for reason in reasons if reason), "")
 
     def _who(self, used: Sequence[int], late: Sequence[int]) -> dict[str, Any]:
         """Whose uploads were used, who was late, and, if the method tells, what each weighs."""
@@ -99,11 +125,13 @@ class Federation:
 
     def _leg(self, leg: Leg, drawn: list[Drawn], tally: Tally) -> list[Drawn]:
         """One exchange. Returns the clients that answered: who misses a leg misses the rest."""
-        inbox = Inbox(self.engine, leg, self.round, tally, self.on_failure)
+        turn = Turn(self.task, self.round, leg.name)
+        inbox = Inbox(self.engine, leg, self.round, tally, self.on_failure, self.adversary)
         replies = inbox.replies(self._jobs(leg, drawn, tally))
         if replies is not None:  # nobody answered: the state stays
             with stage("server"), torch.no_grad():
-                turn = Turn(self.task, self.round, leg.name)
+                for guard in self.guards:
+                    replies = guard.combine(replies, self.state, leg, turn)
                 self.state = self.task.algorithm.aggregate(self.state, replies, turn)
                 replies.drain()  # a method that reads no replies still wants its clients to train
         return [one for one in drawn if one.client in inbox.answered]

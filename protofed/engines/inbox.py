@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from ..core.algorithm import Leg
 from ..core.answer import Answer, Block, Failure, Replies, Reply, Work
 from ..core.errors import MessageError
+from ..core.guard import Adversary
 from ..core.record import Payload, Record
 from ..core.stages import stage
+from ..core.task import Turn
 from .base import Engine, Job
 
 TOGETHER = 64  # uploads checked together at most
@@ -58,11 +60,13 @@ class Inbox:
     round: int
     tally: Tally
     on_failure: str
+    adversary: Adversary = field(default_factory=Adversary)
     answered: set[int] = field(default_factory=set)
 
     def replies(self, jobs: Iterable[Sequence[Job]]) -> Replies | None:
         """The accepted replies to these jobs, which are handed over some at a time; None: nobody answered."""
-        blocks = self.read(self._answers(jobs))
+        turn = Turn(self.engine.task, self.round, self.leg.name)
+        blocks = self.read(self.adversary.answers(self._answers(jobs), self.leg, turn))
         first = next(blocks, None)
         return None if first is None else Replies.of_blocks(itertools.chain([first], blocks))
 
@@ -109,7 +113,7 @@ class Inbox:
             if failure is None and isinstance(answer, Reply):
                 accepted.append(self._accept(answer))
             elif failure is not None:
-                if self.on_failure == "stop":
+                if self.on_failure == "stop" and failure.client not in self.adversary.clients:
                     raise MessageError(failure.reason)
                 self.tally.failures.append(failure)
         return accepted

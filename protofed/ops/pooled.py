@@ -29,6 +29,7 @@ from torch import Tensor, nn
 
 from ..core.algorithm import Algorithm, Needs, Ran
 from ..core.answer import Replies, Reply
+from ..core.averages import Averaged
 from ..core.data import LocalData
 from ..core.errors import ConfigError, MessageError
 from ..core.net import Net
@@ -54,6 +55,13 @@ class Sums(Record):
     n: Int[Tensor, "J"]
     inputs: Float[Tensor, "S X"]
     have: Int[Tensor, "V"]
+
+
+ADDED = (
+    Averaged("gram", added=True),
+    Averaged("sums", by="cls", weight="n", added=True),
+    Averaged("inputs", added=True),
+)
 
 
 class Pool(Record):

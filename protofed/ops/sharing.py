@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..core.algorithm import Algorithm, Leg, Needs, Ran, View
 from ..core.answer import Replies
+from ..core.averages import SAMPLES, Averaged
 from ..core.data import Batch, LocalData
 from ..core.errors import ConfigError
 from ..core.net import Net, selects
@@ -44,7 +45,12 @@ class SharedWeights(Algorithm):
 
     @property
     def legs(self) -> tuple[Leg, ...]:
-        return (Leg(down=Weights, up=Weights),)
+        return (Leg(down=Weights, up=Weights, averages=self.averages),)
+
+    @property
+    def averages(self) -> tuple[Averaged, ...]:
+        """What the server averages, for the method's leg."""
+        return (Averaged("weights", weight=SAMPLES if self.weight(2) != self.weight(1) else ""),)
 
     @property
     def keep(self) -> tuple[str, ...]:
