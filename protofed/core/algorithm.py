@@ -164,7 +164,7 @@ class Algorithm(ABC):
     @property
     def single(self) -> str:
         """Why the server needs single uploads, in words that follow the name of the method; "": it uses what
-        its legs declare as `averages`, no more. Defences, noise at the server and secure sums ask for that."""
+        its legs declare as `averages`. Defences, noise at the server and secure sums ask for that."""
         sent = [leg for leg in self.legs if leg.up is not Nothing]
         if not sent:
             return "sends nothing up"
