@@ -16,6 +16,7 @@ from .engines.base import Engine
 from .engines.federation import Federation
 from .engines.store import Store
 from .engines.workers import own_cores
+from .trust.guards import make_guards
 
 log = logging.getLogger("protofed")
 
@@ -42,9 +43,10 @@ def make_federation(config: Config, task: Task, data: ClientData) -> Federation:
     if task.algorithm.needs.merged:
         data = Merged(data, task.clients - plan.newcomers)
         plan = replace(plan, newcomers=task.clients - 1, sample=None, participation=1.0, stragglers=0.0)
-    plan.participants(task.clients)  # too many: an error now rather than in the first round
+    asked = plan.participants(task.clients)  # too many: an error now rather than in the first round
+    guards = make_guards(config.trust, task, asked)
     engine = make_engine(config, task, data)
-    return Federation(task, data, engine, plan, config.system.on_failure)
+    return Federation(task, data, engine, plan, config.system.on_failure, guards)
 
 
 def make_engine(config: Config, task: Task, data: ClientData) -> Engine:

@@ -17,6 +17,7 @@ from ..engines.federation import Federation
 from ..engines.sequential import Sequential
 from ..engines.store import Store
 from ..engines.transport import Transport
+from ..trust.guards import make_guards
 from .agreement import agree, make_task
 from .class_names import near_names
 from .server_app import deployed_config
@@ -35,7 +36,8 @@ def rehearse(folder: Path) -> experiments.Experiment:
     parts = [site.parts(agreement.classes, task.dtype) for site in sites]
     data = OwnData([train for train, _ in parts], [test for _, test in parts])
     made = dataclasses.replace(made, system=dataclasses.replace(made.system, engine="sequential"))
-    federation = Federation(task, data, _engine(task, data, made.transport.upload), made.rounds)
+    guards = make_guards(made.trust, task, made.rounds.participants(task.clients))
+    federation = Federation(task, data, _engine(task, data, made.transport.upload), made.rounds, guards=guards)
     remarks = [*near_names(agreement.members), *_idle(made.transport)]
     return experiments.Experiment(made, task, data, federation, remarks=remarks)
 

@@ -31,6 +31,7 @@ from ..flower.link import GridLink
 from ..flower.reading_mark import ReadingMark
 from ..runs.directory import RunDir
 from ..runs.files import read_json, write_atomic, write_json
+from ..trust.guards import make_guards
 from .agreement import Agreement, Member, agree, check_fits, make_task
 from .audit import Audit
 from .class_names import near_names
@@ -91,7 +92,8 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
     roster.current(len(roster.clients), config.transport.round_timeout)  # all have to say hello again
     data = Remote([member.train for member in agreement.members])
     engine = _engine(grid, roster, task, data, config.transport, out, status)
-    federation = Federation(task, data, engine, config.rounds, on_failure="drop")
+    guards = make_guards(config.trust, task, config.rounds.participants(task.clients))
+    federation = Federation(task, data, engine, config.rounds, "drop", guards)
     if directory.checkpoints.exist and (warning := experiments.restore(directory, federation)):
         log.warning(warning)
     remarks = near_names(agreement.members)
