@@ -37,7 +37,8 @@ def rehearse(folder: Path) -> experiments.Experiment:
     data = OwnData([train for train, _ in parts], [test for _, test in parts])
     made = dataclasses.replace(made, system=dataclasses.replace(made.system, engine="sequential"))
     guards = make_guards(made.trust, task, made.rounds.participants(task.clients))
-    federation = Federation(task, data, _engine(task, data, made.transport.upload), made.rounds, guards=guards)
+    engine = _engine(task, data, made.transport.upload)
+    federation = Federation(task, data, engine, made.rounds, guards=guards)
     remarks = [*near_names(agreement.members), *_idle(made.transport)]
     return experiments.Experiment(made, task, data, federation, remarks=remarks)
 
