@@ -20,7 +20,9 @@ Departures, and what the paper leaves open:
   Until then clients weigh by their samples (Eq. 13, t = 0), so also where all aggregates are zero.
 - A class that nobody had in the round before is left out of the APM; `carry` keeps its last aggregate.
 - Higher margins weigh more, as the formulas say; one sentence of the paper reads the other way.
-- `dplus_only`: the sign is not printed. By default displacement lowers the weight: σ(−Σ d⁺).
+- `dplus_only`: read as Eq. 11 with d⁺ in place of the margin, v = σ(Σ d⁺): a client that moved far weighs
+  more, as the paper says of its attention ("as prototypes … deviate …, higher attention is applied").
+  `dplus=lowers` has the other sign, by which displacement would be a bad margin.
 - Dense labels: the background is a class, else clients with one object would have no margin.
 
 Rows of the paper's ablation (Table 3): `attention=fairness tolerate=false`, the same with the setting
@@ -59,7 +61,7 @@ class Margins(Record):
     weights: Tree
     mean: Float[Tensor, "C D"]  # after training, scaled; zeros where n is 0
     n: Int[Tensor, "C"]
-    local: Float[Tensor, "C"]  # LPM of each class (dplus_only: ∓d⁺)
+    local: Float[Tensor, "C"]  # LPM of each class (dplus_only: ±d⁺)
 
 
 class Aggregate(Record):
@@ -79,7 +81,7 @@ class FedProtoMargin(Algorithm):
 
     attention: str = option("both", "what weighs a client in the average", choices=ATTENTION)
     dplus: str = option(
-        "lowers", "effect of displacement on the weight (dplus_only)", choices=("lowers", "raises")
+        "raises", "effect of displacement on the weight (dplus_only)", choices=("raises", "lowers")
     )
     tolerate: bool = option(True, "use the partial work of stragglers instead of dropping them")
     carry: bool = option(False, "keep the aggregate prototype of a class that nobody had this round")
@@ -157,7 +159,7 @@ class FedProtoMargin(Algorithm):
         return dict(zip(state.clients.tolist(), state.attention.tolist(), strict=True))
 
     def _margin(self, one: Tensor, two: Tensor, shared: Tensor) -> Tensor:
-        """μ (Eq. 7), or ∓d⁺ for dplus_only: [..., C]."""
+        """μ (Eq. 7), or ±d⁺ for dplus_only: [..., C]."""
         if self.attention != "dplus_only":
             return spm(one, two, shared)
         distance = displacement(one, two, shared)[0]

@@ -32,6 +32,7 @@ class Rounds:
         0.0, "δ, fraction of the drawn clients that do part of the epochs", low=0, high=1
     )
     allow_zero: bool = option(False, "a straggler may do no epoch at all")
+    allow_full: bool = option(False, "a straggler may do all of its epochs, and be late all the same")
     newcomers: int = option(0, "last clients that stay out of training, for `protofed onboard`", low=0)
 
     def participants(self, clients: int) -> int:
@@ -71,14 +72,16 @@ def draw(
 
 
 def _drawn(client: int, late: bool, plan: Rounds, epochs: int, seed: int, round: int) -> Drawn:
-    """F' ~ U{1, …, F−1} for a straggler (from 0 with `allow_zero`); with F = 1 it does the one epoch."""
+    """F' ~ U{1, …, F−1} for a straggler, as the code of FedProx draws it; with F = 1 it does the one epoch.
+    `allow_zero` begins at 0, `allow_full` ends at F: with both it is the U([0, F]) that ProtoMargin prints.
+    """
     if not late:
         return Drawn(client, epochs, False)
-    low = 0 if plan.allow_zero else 1
-    if epochs <= low:
+    low, high = 0 if plan.allow_zero else 1, epochs + plan.allow_full
+    if high <= low:
         return Drawn(client, epochs, True)
     generator = torch_generator(seed, round, client, "straggler")
-    return Drawn(client, int(torch.randint(low, epochs, (), generator=generator)), True)
+    return Drawn(client, int(torch.randint(low, high, (), generator=generator)), True)
 
 
 def _uniform(population: int, count: int, generator: torch.Generator) -> Tensor:

@@ -172,10 +172,13 @@ def test_client_uploads_scaled_prototypes_of_the_trained_model() -> None:
 
 
 def test_dplus_only_uploads_displacements() -> None:
-    """No margin, but minus the distance the prototypes moved: negative, and 0 for absent classes."""
+    """No margin, but the distance the prototypes moved (Eq. 11 with d⁺); 0 for absent classes. `lowers`
+    turns the sign round."""
     up = answer(Toy("fedproto_margin", {"attention": "dplus_only"}).build(), 3, 2).up
-    assert (up.local[:3] < 0).all()
+    assert (up.local[:3] > 0).all()
     assert up.local[3:].tolist() == [0, 0]
+    lowers = {"attention": "dplus_only", "dplus": "lowers"}
+    assert torch.equal(answer(Toy("fedproto_margin", lowers).build(), 3, 2).up.local, -up.local)
 
 
 # whole rounds

@@ -65,16 +65,16 @@ def test_round_half_up() -> None:
 
 
 def test_epochs_of_stragglers_are_uniform() -> None:
-    """F = 5: F' is 1, 2, 3 or 4, each with probability ¼; with `allow_zero` 0 to 4, each ⅕.
+    """F = 5: F' is 1 to 4, each with probability ¼; `allow_zero` adds 0 and `allow_full` 5 (U([0, F]): ⅙).
 
     2000 draws: a frequency of ¼ has a standard error of 0.0097, ⅕ of 0.0089; four of them are allowed.
     """
-    for plan, values in (({}, 4), ({"allow_zero": True}, 5)):
+    zero, full = {"allow_zero": True}, {"allow_full": True}
+    for plan, low, high in (({}, 1, 4), (zero, 0, 4), (full, 1, 5), (zero | full, 0, 5)):
         found = [d.epochs for r in range(200) for d in drawn(10, 5, round=r, stragglers=1.0, **plan)]
-        counts = torch.bincount(torch.tensor(found), minlength=5)
-        assert counts.sum() == 2000
-        assert counts[0] == 0 or values == 5
-        assert (counts[-values:] / 2000 - 1 / values).abs().max() < 0.04
+        counts = torch.bincount(torch.tensor(found), minlength=6)
+        assert counts.sum() == counts[low : high + 1].sum() == 2000
+        assert (counts[low : high + 1] / 2000 - 1 / (high - low + 1)).abs().max() < 0.04
 
 
 def test_one_epoch_cannot_be_shortened() -> None:
