@@ -136,24 +136,46 @@ def test_bad_folders(tmp_path: Path) -> None:
         load(f"folder:{tmp_path}")
 
 
+def write_voc(root: Path, names: str, masks: str = "SegmentationClass") -> None:
+    """Images whose masks hold person, cat, background and a border."""
+    for folder in ("JPEGImages", masks, "ImageSets/Segmentation"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    for name in names.split():
+        Image.new("RGB", (8, 8)).save(root / "JPEGImages" / f"{name}.jpg")
+        mask = Image.fromarray(np.repeat(np.array([[15, 8, 0, 255]], np.uint8), 2, axis=1).repeat(8, axis=0))
+        mask.putpalette([0] * 768)
+        mask.save(root / masks / f"{name}.png")
+    (root / "ImageSets/Segmentation/train.txt").write_text("one\n")
+    (root / "ImageSets/Segmentation/val.txt").write_text("two\n")
+
+
 @pytest.mark.parametrize(("macro", "expected"), [(False, [15, 8, 0, -1]), (True, [1, 4, 0, -1])])
 def test_voc2012(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, macro: bool, expected: list[int]) -> None:
     """Person is 15 and cat 8 of the 20 classes; person is 1 and animals are 4 of the macro classes."""
     monkeypatch.setenv("PROTOFED_DATA", str(tmp_path))
-    root = tmp_path / "VOC2012"
-    for folder in ("JPEGImages", "SegmentationClass", "ImageSets/Segmentation"):
-        (root / folder).mkdir(parents=True)
-    for name in ("one", "two"):
-        Image.new("RGB", (8, 8)).save(root / "JPEGImages" / f"{name}.jpg")
-        mask = Image.fromarray(np.repeat(np.array([[15, 8, 0, 255]], np.uint8), 2, axis=1).repeat(8, axis=0))
-        mask.putpalette([0] * 768)
-        mask.save(root / "SegmentationClass" / f"{name}.png")
-    (root / "ImageSets/Segmentation/train.txt").write_text("one\n")
-    (root / "ImageSets/Segmentation/val.txt").write_text("two\n")
+    write_voc(tmp_path / "VOC2012", "one two")
     dataset = load(f"voc2012:size=8,macro={macro}")
     assert dataset.y[0, 0, ::2].tolist() == expected
     assert dataset.test.tolist() == [False, True]
     assert dataset.num_classes == (5 if macro else 21)
+
+
+def test_voc2012_with_a_longer_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three training images instead of one, from a list of paths of the user's or of VOC's own folder."""
+    monkeypatch.setenv("PROTOFED_DATA", str(tmp_path))
+    root = tmp_path / "VOC2012"
+    write_voc(root, "one two three four", "SegmentationClassAug")
+    longer = tmp_path / "mine.txt"
+    longer.write_text("".join(f"/JPEGImages/{n}.jpg /Aug/{n}.png\n" for n in ("one", "three", "four")))
+    (root / "ImageSets/Segmentation/trainaug.txt").write_text("one\nthree\nfour\n")
+    for given in (str(longer), "trainaug"):
+        dataset = load(f"voc2012:size=8,names={given},masks=SegmentationClassAug")
+        assert dataset.test.tolist() == [False, False, False, True]
+    longer.write_text("one\ntwo\n")
+    with pytest.raises(DataError, match="1 images, such as two, stand in .*for training and for tests"):
+        load(f"voc2012:size=8,names={longer},masks=SegmentationClassAug")
+    with pytest.raises(DataError, match=r"names=none\.txt: no such file"):
+        load("voc2012:names=none.txt")
 
 
 class FakeSet:

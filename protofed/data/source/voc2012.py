@@ -1,7 +1,9 @@
 """Pascal VOC 2012 segmentation from `VOC2012/` in the folder PROTOFED_DATA, as unpacked.
 
 Everingham et al., IJCV 2010. Needs JPEGImages, SegmentationClass and ImageSets/Segmentation; train.txt
-lists the training rows and val.txt the test rows. Border pixels (255) are void. `macro=true` joins the
+lists the training rows and val.txt the test rows, 2,913 images in all. ProtoMargin's 6,665 images with one
+class need the longer list with the masks of Hariharan et al. (ICCV 2011): `names=trainaug`, or the path of
+a list, and `masks=SegmentationClassAug`. Border pixels (255) are void. `macro=true` joins the
 20 classes to person, vehicles, household and animals, as *Prototype Guided Federated Learning of Visual
 Feature Representations* does. Departure: the partition `voc` chooses images and mixes by the joined
 classes then, where the paper keeps the split of the 20.
@@ -60,22 +62,29 @@ class Voc2012(ImageSource):
 
     size: int = option(256, "resize images and masks to this many pixels square", low=8)
     macro: bool = option(False, "join the classes to person, vehicles, household, animals")
+    names: str = option("train", "training images: a list in ImageSets/Segmentation, or a .txt file")
+    masks: str = option("SegmentationClass", "folder of the masks in VOC2012/")
 
     def load(self) -> Dataset:
         imported("PIL", "data", "voc2012")
-        lists = [data_file("voc2012", f"VOC2012/ImageSets/Segmentation/{p}.txt") for p in ("train", "val")]
-        options = {"size": self.size, "macro": self.macro}
+        lists = [_list_file(self.names), _list_file("val")]
+        options = {"size": self.size, "macro": self.macro, "masks": self.masks}
         arrays = cached("voc2012", lists, options, lambda: self._decode(lists))
         return self.finish(as_dataset("voc2012", arrays, IMAGENET_MEAN, IMAGENET_STD))
 
     def _decode(self, lists: list[Path]) -> dict[str, np.ndarray]:
-        root = lists[0].parents[2]
-        names = [path.read_text().split() for path in lists]
+        root = lists[1].parents[2]
+        names = [_names(path) for path in lists]
         every = [name for part in names for name in part]
         if not every:
             raise DataError(f"voc2012: {lists[0]} and {lists[1]} name no images")
+        if both := sorted(set(names[0]) & set(names[1])):
+            raise DataError(
+                f"voc2012: {len(both)} images, such as {both[0]}, stand in {lists[0]} and in {lists[1]}, which "
+                "are for training and for tests; take them out of one"
+            )
         images = [(f"{name}.jpg", root / "JPEGImages" / f"{name}.jpg") for name in every]
-        masks = [(f"{name}.png", root / "SegmentationClass" / f"{name}.png") for name in every]
+        masks = [(f"{name}.png", root / self.masks / f"{name}.png") for name in every]
         return {
             "x": decode_images(images, self.size, channels=3),
             "y": self._labels(decode_masks(masks, self.size)),
@@ -90,3 +99,18 @@ class Voc2012(ImageSource):
             of = {name: group for group, names in enumerate(MACRO.values()) for name in names}
             table[: len(CLASSES)] = [of[name] for name in CLASSES]
         return np.asarray(table[masks])
+
+
+def _list_file(written: str) -> Path:
+    """The file of a list: of VOC's own by their name, else a path."""
+    if not written.endswith(".txt"):
+        return data_file("voc2012", f"VOC2012/ImageSets/Segmentation/{written}.txt")
+    path = Path(written).expanduser()
+    if not path.is_file():
+        raise DataError(f"voc2012: names={written}: no such file")
+    return path
+
+
+def _names(path: Path) -> list[str]:
+    """Names of images, one a line; of lines with the paths of image and mask, the image's."""
+    return [Path(line.split()[0]).stem for line in path.read_text().splitlines() if line.strip()]
