@@ -87,15 +87,17 @@ def confusion_matrix(predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
     return torch.bincount(pairs, minlength=classes**2).reshape(classes, classes)
 
 
-def miou(confusion: Tensor) -> float:
+def miou(confusion: Tensor, background: bool = True) -> float:
     """Mean over classes of TP/(TP+FP+FN), in percent; NaN without any pixel.
 
-    Classes that are neither present nor predicted are skipped; predicted but absent ones count as 0.
+    Classes that are neither present nor predicted are skipped; predicted but absent ones count as 0. Without
+    `background` class 0 has no part in the mean; its pixels still count as misses of the others.
     """
     counts = confusion.double()
     hit = counts.diagonal()
     union = counts.sum(0) + counts.sum(1) - hit
-    return float(100 * (hit / union)[union > 0].mean())
+    first = 0 if background else 1
+    return float(100 * (hit / union)[first:][union[first:] > 0].mean())
 
 
 class Fairness(NamedTuple):

@@ -15,7 +15,7 @@ def summarise(scores: Sequence[Score]) -> dict[str, Any]:
     """Mean, std (ddof 0), worst client, worst tenth and pooled accuracy per mode, in percent.
 
     Clients without test samples are left out. Dense labels: samples are pixels, and `miou` is taken
-    on the pixels of all clients together.
+    on the pixels of all clients together, over all classes and over all but the background (class 0).
     """
     tested = [s for s in scores if s.n]
     result: dict[str, Any] = {"acc": {}, "tested_clients": len(tested)}
@@ -36,4 +36,5 @@ def summarise(scores: Sequence[Score]) -> dict[str, Any]:
         shared = [mode for mode in tested[0].confusion if all(mode in s.confusion for s in tested)]
         pooled = {m: torch.stack([s.confusion[m] for s in tested]).sum(0) for m in shared}
         result["miou"] = {mode: miou(counts) for mode, counts in pooled.items()}
+        result["miou_objects"] = {mode: miou(counts, background=False) for mode, counts in pooled.items()}
     return result

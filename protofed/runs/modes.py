@@ -1,7 +1,7 @@
 """Prediction modes: their names, titles, and what each means.
 
 A mode is a key such as "clf" or "gp_local", as a method's `predict` names it. The mIoU of segmentation is a
-further mode beside each: "miou_clf", shown as "mIoU clf".
+further mode beside each: "miou_clf", shown as "mIoU clf"; and "miou_objects_clf", without the background.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..core.errors import ConfigError, unknown
 
 DENSE = "miou_"
+OBJECTS = "miou_objects_"  # the mean over all classes but the background
 AMONG_OWN = ("gp_local", "lp", "clf_local")  # that choose among the classes which the client trains on
 
 
@@ -55,19 +56,21 @@ MODES = {
 }
 
 
-def miou_of(mode: str) -> str:
-    """The key of a mode's mIoU: clf → miou_clf."""
-    return DENSE + mode
+def miou_of(mode: str, objects: bool = False) -> str:
+    """The key of a mode's mIoU: clf → miou_clf; of objects alone, miou_objects_clf."""
+    return (OBJECTS if objects else DENSE) + mode
 
 
 def plain(mode: str) -> str:
     """The mode itself, of its mIoU too: clf → clf, miou_clf → clf."""
-    return mode.removeprefix(DENSE)
+    return mode.removeprefix(OBJECTS).removeprefix(DENSE)
 
 
 def title(mode: str) -> str:
     """A mode as tables show it: clf → clf, miou_clf → mIoU clf."""
-    return f"mIoU {plain(mode)}" if mode.startswith(DENSE) else mode
+    if not mode.startswith(DENSE):
+        return mode
+    return f"mIoU {'objects ' * mode.startswith(OBJECTS)}{plain(mode)}"
 
 
 def titled(mode: str) -> str:
@@ -78,7 +81,7 @@ def titled(mode: str) -> str:
 def check_mode(mode: str, modes: Collection[str], where: str) -> None:
     """Whether a mode is one of these, or the mIoU of one. An error names mIoU only where that was meant."""
     if plain(mode) not in modes:
-        dense = map(miou_of, modes) if "miou" in mode.lower() else ()
+        dense = [miou_of(m, o) for m in modes for o in (False, True)] if "miou" in mode.lower() else ()
         raise ConfigError(f"{where}: {unknown('prediction mode', mode, [*modes, *dense])}")
 
 
@@ -91,5 +94,6 @@ def _line(mode: str) -> str:
     if mode.startswith(DENSE):
         base = plain(mode)
         meaning = MODES[base].line if base in MODES else base
-        return f"mean intersection over union on the pixels of all clients; {meaning}"
+        classes = ", without the background" if mode.startswith(OBJECTS) else ""
+        return f"mean intersection over union on the pixels of all clients{classes}; {meaning}"
     return MODES[mode].line if mode in MODES else f"scores that the method names {mode}"

@@ -20,7 +20,11 @@ def scores_of(record: RoundRecord) -> Scores:
     """Accuracies and mIoU of a round's test, all statistics; empty if there was none."""
     if not record.get("acc"):
         return {}
-    dense = {miou_of(mode): {"mean": v, "pooled": v} for mode, v in (record.get("miou") or {}).items()}
+    dense = {
+        miou_of(mode, objects): {"mean": v, "pooled": v}
+        for objects, key in ((False, "miou"), (True, "miou_objects"))
+        for mode, v in (record.get(key) or {}).items()
+    }
     return {
         mode: {stat: number_in(values, [stat]) for stat in STATS}
         for mode, values in {**record["acc"], **dense}.items()

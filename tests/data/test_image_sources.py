@@ -172,7 +172,7 @@ def test_voc2012_with_a_longer_list(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         dataset = load(f"voc2012:size=8,names={given},masks=SegmentationClassAug")
         assert dataset.test.tolist() == [False, False, False, True]
     longer.write_text("one\ntwo\n")
-    with pytest.raises(DataError, match="1 images, such as two, stand in .*for training and for tests"):
+    with pytest.raises(DataError, match=r"1 images, such as two, stand in .*for training and for tests"):
         load(f"voc2012:size=8,names={longer},masks=SegmentationClassAug")
     with pytest.raises(DataError, match=r"names=none\.txt: no such file"):
         load("voc2012:names=none.txt")

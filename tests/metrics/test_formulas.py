@@ -89,6 +89,7 @@ def test_miou_by_hand() -> None:
 
     Class 0: TP 1, FP 1, FN 1 → 1/3. Class 1: TP 2, FP 1, FN 1 → 1/2. Classes 2 and 3: absent.
     Mean 5/12 = 41.6667 %. One more pixel of class 0 taken for class 3: 1/4, 1/2 and 0, mean 1/4.
+    Without the background: 1/2; with the pixel more (1/2 + 0)/2 = 1/4; only background: nothing to count.
     """
     labels = torch.tensor([[0, 0, 1], [1, 1, -1]])
     predicted = torch.tensor([[0, 1, 1], [1, 0, 2]])
@@ -99,6 +100,9 @@ def test_miou_by_hand() -> None:
     more = counts + confusion_matrix(torch.tensor([3]), torch.tensor([0]), 4)
     assert miou(more) == pytest.approx(25)
     assert math.isnan(miou(torch.zeros(3, 3)))
+    assert miou(counts, background=False) == pytest.approx(50)
+    assert miou(more, background=False) == pytest.approx(25)
+    assert math.isnan(miou(torch.tensor([[9, 0], [0, 0]]), background=False))
 
 
 @given(st.integers(1, 6), st.integers(0, 80), st.integers(0, 10**6))

@@ -64,7 +64,8 @@ def handing_on() -> Model:
 def test_dense_scores_by_hand() -> None:
     """Client 0: truth (0,0 / 1,void), guess (0,1 / 1,2): 2 of 3 right. Client 1: truth all 1, guess
     (1,1 / 1,0): 3 of 4. Together class 0 has TP 1, FN 1, FP 1: 1/3; class 1 TP 4, FN 1, FP 1: 4/6;
-    class 2 was guessed at a void pixel only and is skipped: mIoU 50 %. Pooled accuracy 5/7.
+    class 2 was guessed at a void pixel only and is skipped: mIoU 50 %, of objects alone 4/6. Pooled
+    accuracy 5/7.
     Loss: log(e+2) − 1 = 0.551445 where right, 1.551445 where wrong: (5·0.551445 + 2·1.551445)/7.
     """
     pairs = [
@@ -74,6 +75,7 @@ def test_dense_scores_by_hand() -> None:
     clients = [Client(handing_on(), pair, pair) for pair in pairs]
     got = federate(clients, "local", classes=3, rounds=1, lr=1e-300, dtype="float64").metrics[-1]
     assert got["miou"]["clf"] == pytest.approx(50)
+    assert got["miou_objects"]["clf"] == pytest.approx(400 / 6)
     assert got["acc"]["clf"]["pooled"] == pytest.approx(500 / 7)
     assert got["acc"]["clf"]["mean"] == pytest.approx((200 / 3 + 75) / 2)
     assert got["acc"]["clf"]["worst"] == pytest.approx(200 / 3)

@@ -14,12 +14,14 @@ def test_miou_is_a_mode_with_a_title() -> None:
     assert plain("miou_clf") == plain("clf") == "clf"
     assert (title("miou_clf"), title("clf")) == ("mIoU clf", "clf")
     assert titled("miou_clf") == "mIoU clf"
+    assert (miou_of("clf", objects=True), plain("miou_objects_clf")) == ("miou_objects_clf", "clf")
+    assert title("miou_objects_clf") == "mIoU objects clf"
     assert titled("clf") == "clf (classifier)"
     assert titled("odd") == "odd"
 
 
 def test_an_unknown_mode_is_named_with_what_was_meant() -> None:
-    for mode in ("clf", "miou_clf"):
+    for mode in ("clf", "miou_clf", "miou_objects_clf"):
         check_mode(mode, ["clf", "lp"], "--modes")
     with pytest.raises(ConfigError, match=r"^--modes: unknown prediction mode 'mIoU clf'; .*'miou_clf'"):
         check_mode("mIoU clf", ["clf", "lp"], "--modes")
@@ -30,6 +32,7 @@ def test_an_unknown_mode_is_named_with_what_was_meant() -> None:
 def test_every_mode_has_its_line() -> None:
     assert set(explain(["clf", "miou_clf", "odd"])) == {"clf", "miou_clf", "odd"}
     assert explain(["miou_clf"])["miou_clf"].endswith(MODES["clf"].line)
+    assert "without the background" in explain(["miou_objects_clf"])["miou_objects_clf"]
     assert explain(["odd"])["odd"] == "scores that the method names odd"
 
 

@@ -80,8 +80,8 @@ class Voc2012(ImageSource):
             raise DataError(f"voc2012: {lists[0]} and {lists[1]} name no images")
         if both := sorted(set(names[0]) & set(names[1])):
             raise DataError(
-                f"voc2012: {len(both)} images, such as {both[0]}, stand in {lists[0]} and in {lists[1]}, which "
-                "are for training and for tests; take them out of one"
+                f"voc2012: {len(both)} images, such as {both[0]}, stand in {lists[0]} and in {lists[1]}, "
+                "which are for training and for tests; take them out of one"
             )
         images = [(f"{name}.jpg", root / "JPEGImages" / f"{name}.jpg") for name in every]
         masks = [(f"{name}.png", root / self.masks / f"{name}.png") for name in every]
