@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ..reports import paper
-from ..studies.cells import cells, claims
+from ..studies.cells import cells
+from ..studies.claims import as_claims, claims
+from ..studies.published import check_page, publish
 from ..studies.recipe import Recipe, load_recipe, recipe_ids
 from ..studies.reproduce import Selection, plan_reproduction
 from ..studies.reproduction_table import as_records, claims_table, compact, markdown
@@ -21,6 +23,8 @@ from ..studies.study_files import own_name, runs_of, study_mark, write_study
 from ..studies.tables import Table
 from .parser import add_settings, settings_of
 from .study import add_study_flags, carry_out_plan, print_tables, say_written
+
+PLACES = ("--out", "--publish")
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -37,6 +41,12 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     parser.add_argument(
         "--columns", nargs="+", default=[], metavar="COLUMN", help="columns only, by name or a piece of it"
     )
+    parser.add_argument(
+        "--publish",
+        type=Path,
+        metavar="FILE.md",
+        help="also write the page here, and its outcome as FILE.json beside it, as docs/results keeps them",
+    )
     add_study_flags(parser, None, "runs/RECIPE")
     add_settings(parser, None)
     parser.set_defaults(function=command)
@@ -49,6 +59,7 @@ def command(args: argparse.Namespace) -> int:
         print_tables([overview], [dict(zip(overview.headings, row)) for row in overview.rows], args.format)
         return 0
     recipe = load_recipe(args.recipe)
+    check_page(args.publish)
     plans = plan_reproduction(recipe, Selection(args.methods, args.columns, args.seeds, settings_of(args)))
     out = args.out or Path("runs") / recipe.id
     done = carry_out_plan([planned for plan in plans for planned in plan.runs], out, args)
@@ -59,10 +70,12 @@ def command(args: argparse.Namespace) -> int:
     about = {"recipe": recipe.id, "title": recipe.about.title, "paper": recipe.about.paper}
     mark = study_mark(done.values(), recipe.id, *(f"{cell.row}, {cell.column}" for cell in found))
     name = own_name(out, recipe.id, mark)
-    more = {"study": mark, **about, "command": _command(), "claims": [vars(claim) for claim in checked]}
+    more = {"study": mark, **about, "command": _command(), "claims": as_claims(checked)}
     paths = write_study(out, name, text, records, {**more, "runs": runs_of(done)})
     if recipe.about.x and paper.can_draw():
         paths.append(draw_recipe(recipe, found, out / f"{name}.png"))
+    if args.publish:
+        paths += publish(args.publish, recipe, found, checked, text, _command())
     tables = [compact(recipe, found), *([claims_table(checked)] if checked else [])]
     print_tables(tables, records, args.format)
     say_written(paths, done, args)
@@ -70,7 +83,14 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _command() -> str:
-    return "protofed " + shlex.join(sys.argv[1:])
+    """As it was given, without the places of files, which change nothing that is printed."""
+    words, kept = iter(sys.argv[1:]), []
+    for word in words:
+        if word in PLACES:
+            next(words, None)
+        elif word.partition("=")[0] not in PLACES:
+            kept.append(word)
+    return "protofed " + shlex.join(kept)
 
 
 def _overview() -> Table:

@@ -5,8 +5,10 @@
     runs        carry them out, resume, keep to a budget          runner.py
     reuse       which runs on disk are what is planned            reuse.py
     numbers     what a cell takes from what runs reached          measures.py, model_measures.py
+    claims      orders that a paper claims, and their statistics  evidence.py, claims.py
     footnotes   majority class, chance and collapsed runs         footnotes.py
     table       terminal, Markdown, LaTeX, CSV, JSON              tables.py
+    page        of a reproduction, and its outcome beside it      published.py
 
 A run whose settings and contents are the same is never repeated, whatever study asks for it.
 """

@@ -8,19 +8,19 @@ prints none, `not run`. Every cell shows the difference all the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..runs.modes import title
 from ..runs.outcome import Outcome
 from .compare import outcomes
 from .costs import COSTS
+from .evidence import NONE, Evidence, evidence_of
 from .footnotes import findings_of, levels_of
-from .likeness import Training, different, training_of
+from .likeness import Training, training_of
 from .measures import ACCURACIES, LOWER_IS_BETTER, client_spread, value_of
 from .plan import Planned
-from .recipe import Column, Order, Recipe
+from .recipe import Column, Recipe
 from .reproduce import CellPlan
 from .runner import FAILED, REFUSED, Done
 from .statistics import mean, sample_std
@@ -52,17 +52,7 @@ class Cell:
     ran: tuple[str, ...] = ()  # seeds and, where it is an average, settings that it is over
     mode: str = ""  # prediction
     training: Training = Training()
-
-
-@dataclass(frozen=True)
-class Claim:
-    """An order that should hold, in one column; `holds` is None while a number is missing, or where the rows
-    were not trained alike, which `why` tells. Rows of different predictions are named there too."""
-
-    text: str
-    column: str
-    holds: bool | None
-    why: str = ""
+    evidence: Evidence = NONE
 
 
 def cells(recipe: Recipe, plans: Sequence[CellPlan], done: Mapping[str, Done]) -> list[Cell]:
@@ -90,7 +80,7 @@ def _from_runs(recipe: Recipe, plan: CellPlan, done: Mapping[str, Done]) -> Cell
     beside = {done[p.key].path: (_path(p.reference, done), _path(p.baseline, done)) for p in plan.known(done)}
     values = [[_value(run, recipe, plan, beside[run.path]) for run in runs] for runs in by_seed]
     every = [run for runs in by_seed for run in runs]
-    behind = _incomplete(plan, by_seed)
+    named, behind = _names(plan, done), _incomplete(plan, by_seed)
     mode = _mode(plan, every[0])
     percent = (plan.column.measure or recipe.about.measure) in ACCURACIES
     majority, chance = levels_of(every, mode) if percent else (math.nan, math.nan)
@@ -106,20 +96,21 @@ def _from_runs(recipe: Recipe, plan: CellPlan, done: Mapping[str, Done]) -> Cell
         majority=majority,
         chance=chance,
         findings=findings_of(every, mode),
-        ran=tuple(_ran(plan, {run.path for run in every}, done)),
+        ran=tuple(named[run.path] for run in every),
         mode=mode,
         training=training_of(every),
+        evidence=evidence_of(recipe.about, plan.column, mode, by_seed, values, named),
     )
 
 
-def _ran(plan: CellPlan, paths: Container[Path], done: Mapping[str, Done]) -> list[str]:
-    """Names of the runs that are in a cell, the same for every row."""
-    return [
-        f"seed {planned.seed}" + (f", part {part}" if len(runs) > 1 else "")
+def _names(plan: CellPlan, done: Mapping[str, Done]) -> dict[Path, str]:
+    """Names of the runs of a cell, the same for every row."""
+    return {
+        done[planned.key].path: f"seed {planned.seed}" + (f", part {part}" if len(runs) > 1 else "")
         for runs in plan.by_seed
         for part, planned in enumerate(runs, 1)
-        if planned.key in done and done[planned.key].path in paths
-    ]
+        if planned.key in done
+    }
 
 
 def _value(run: Outcome, recipe: Recipe, plan: CellPlan, beside: tuple[Path | None, Path | None]) -> float:
@@ -172,11 +163,12 @@ def _judged(recipe: Recipe, plan: CellPlan, cell: Cell) -> Cell:
         verdict = NOT_COMPARABLE
     else:
         also = recipe.printed("also", cell.row, cell.column)
-        verdict = judge(cell.ours, (cell.paper, also), *_rule(recipe, plan.column))
+        verdict = judge(cell.ours, (cell.paper, also), *rule_of(recipe, plan.column))
     return replace(cell, difference=difference, verdict=verdict)
 
 
-def _rule(recipe: Recipe, column: Column) -> tuple[float, str]:
+def rule_of(recipe: Recipe, column: Column) -> tuple[float, str]:
+    """The tolerance, and which way is better."""
     about = recipe.about
     lower = (column.measure or about.measure) in LOWER_IS_BETTER
     tolerance = about.tolerance if column.tolerance is None else column.tolerance
@@ -195,35 +187,3 @@ def judge(ours: float, papers: Sequence[float], tolerance: float, better: str) -
     if better == "neither":
         return DIFFERS
     return BETTER if (gaps[0] > 0) == (better == "higher") else WORSE
-
-
-def claims(recipe: Recipe, found: Sequence[Cell]) -> list[Claim]:
-    """The recipe's orders of the rows asked for, in every column that was run."""
-    by_name = {(cell.row, cell.column): cell for cell in found}
-    rows = {cell.row for cell in found}
-    orders = [order for order in recipe.orders if {order.above, order.below} <= rows]
-    reached = {cell.column for cell in found if not math.isnan(cell.ours)}
-    columns = [column for column in recipe.columns if column.name in reached]
-    return [_claim(order, column, recipe, by_name) for order in orders for column in columns]
-
-
-def _claim(order: Order, column: Column, recipe: Recipe, by_name: Mapping[tuple[str, str], Cell]) -> Claim:
-    spread = order.by == "smaller_spread"
-    smaller = spread or _rule(recipe, column)[1] == "lower"
-    text = f"{'spread of ' if spread else ''}{order.above} {'<' if smaller else '>'} {order.below}"
-    pair = [by_name.get((name, column.name)) for name in (order.above, order.below)]
-    one, two = (math.nan if cell is None else cell.spread if spread else cell.ours for cell in pair)
-    known = [cell for cell in pair if cell]
-    if math.isnan(one) or math.isnan(two) or _uneven(known):
-        return Claim(text, column.name, None)
-    if unlike := different(known[0].training, known[1].training):
-        return Claim(text, column.name, None, f"unequal {', '.join(unlike)}")
-    modes = [cell.mode for cell in known]
-    why = f"{title(modes[0])} against {title(modes[1])}" if len(set(modes)) > 1 else ""
-    return Claim(text, column.name, one < two if smaller else one > two, why)
-
-
-def _uneven(pair: Sequence[Cell]) -> bool:
-    """Whether one of the cells is behind the other: more rounds or other seeds are no better method."""
-    behind = any(not cell.complete for cell in pair)
-    return behind and len({(cell.ran, cell.rounds) for cell in pair}) > 1

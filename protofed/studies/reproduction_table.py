@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..runs.modes import title
-from .cells import AGREES, BETTER, DIFFERS, NO_NUMBER, NOT_COMPARABLE, NOT_RUN, WORSE, Cell, Claim
+from .cells import AGREES, BETTER, DIFFERS, NO_NUMBER, NOT_COMPARABLE, NOT_RUN, WORSE, Cell
+from .claims import Claim
 from .footnotes import finding_notes, level_note, marked
 from .likeness import Training, different
 from .recipe import Recipe
@@ -95,10 +96,7 @@ def claims_table(claims: Sequence[Claim]) -> Table:
 
 
 def _judged(claim: Claim) -> str:
-    if claim.holds is None:
-        return f"not judged: {claim.why}" if claim.why else "not known yet"
-    word = "holds" if claim.holds else "does not hold"
-    return f"{word} ({claim.why})" if claim.why else word
+    return f"{claim.verdict}: {claim.why}" if claim.why else claim.verdict
 
 
 def markdown(recipe: Recipe, cells: Sequence[Cell], claims: Sequence[Claim], command: str, when: str) -> str:
@@ -110,7 +108,7 @@ def markdown(recipe: Recipe, cells: Sequence[Cell], claims: Sequence[Claim], com
         f"# {recipe.id}: {about.title}",
         f"{about.paper}\n",
         f"`{command}`, {when}. {_summary(cells)}{spread}",
-        *(f"- {note}" for note in about.notes),
+        *(f"- {note}" for note in about.notes if not about.costs),  # those stand under the table
     ]
     tables = [compact(recipe, cells).markdown(), listing(recipe, cells).markdown()]
     if claims:
@@ -126,6 +124,7 @@ def as_records(cells: Sequence[Cell]) -> list[dict[str, Any]]:
 def _record(cell: Cell) -> dict[str, Any]:
     record = {**dataclasses.asdict(cell), "ran": "; ".join(cell.ran)}
     trained = Training(*record.pop("training"))
+    del record["evidence"]
     shown = {name: trained.settings.get(name, "") for name in ("batch_size", "epochs", "lr", "models")}
     return {**record, **shown, "steps": trained.steps}
 

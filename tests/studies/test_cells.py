@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 from fake_runs import write_run
 
+from protofed.core.errors import ConfigError
 from protofed.studies import model_measures
-from protofed.studies.cells import Cell, cells, claims, judge
+from protofed.studies.cells import Cell, cells, judge
+from protofed.studies.claims import claims
+from protofed.studies.published import check_page, publish
 from protofed.studies.recipe import Recipe, read
 from protofed.studies.reproduce import CellPlan, Selection, plan_reproduction
 from protofed.studies.reproduction_table import compact, listing, markdown
@@ -280,17 +283,46 @@ def test_verdicts_by_hand() -> None:
     assert judge(95.0, [91.4, 95.04], 2.0, "higher") == "agrees"
 
 
+A_BEHIND = {"A": [[49, 50, 51], [52, 53, 54]], "B": [[60, 62, 64], [66, 68, 70]]}
+
+
 def test_claims(tmp_path: Path) -> None:
+    """Six pairs, all −11 or less: p = 2/64. In the mean 51.5 against 65."""
     recipe = recipe_of(tmp_path)
-    found = cells_of(tmp_path, recipe, {"A": [[48, 52], [52, 54]], "B": [[60, 60], [62, 62]]})
-    assert [(c.text, c.column, c.holds) for c in claims(recipe, found)] == [("A > B", "x", False)]
+    (claim,) = claims(recipe, found := cells_of(tmp_path, recipe, A_BEHIND))
+    assert (claim.text, claim.column, claim.holds, claim.verdict) == ("A > B", "x", False, "does not hold")
+    assert claim.why == "gp_local against clf; by -13.50; p = 0.031 over 6 pairs of clients"
     assert claims(recipe, found[:1]) == []  # --methods A: B is not in the table
+
+
+@pytest.mark.parametrize(
+    ("ours", "why"),
+    [
+        ([[90, 90], [90, 90]], "4 pairs of clients too few"),
+        ([[61, 61, 65], [65, 69, 69]], "p = 1 over 6 pairs"),  # +1, −1, +1, −1, +1, −1
+    ],
+)
+def test_what_cannot_be_told(tmp_path: Path, ours: list, why: str) -> None:
+    few = [some[: len(ours[0])] for some in A_BEHIND["B"]]
+    recipe = recipe_of(tmp_path)
+    (claim,) = claims(recipe, cells_of(tmp_path, recipe, {"A": ours, "B": few}))
+    assert (claim.holds, claim.verdict) == (None, "cannot tell")
+    assert why in claim.why
+
+
+def test_numbers_and_pairs_that_differ_the_other_way(tmp_path: Path) -> None:
+    """Seven pairs: six of −1, one of +90; the reported mean is above, most clients are below: by ranks −21
+    against 7, p = 0.3."""
+    recipe = recipe_of(tmp_path)
+    accuracies = {"A": [[9, 9, 9, 9, 9, 9, 95]] * 2, "B": [[10, 10, 10, 10, 10, 10, 5]] * 2}
+    (claim,) = claims(recipe, cells_of(tmp_path, recipe, accuracies))
+    assert claim.holds is None
 
 
 def test_no_claim_while_one_row_is_behind(tmp_path: Path) -> None:
     recipe = recipe_of(tmp_path)
     plans = plan_reproduction(recipe, Selection(seeds=1))
-    accuracies = {"A": [[50, 50]], "B": [[40, 40]]}
+    accuracies = {"A": [[50] * 6], "B": [[40] * 6]}
     done = run_all(tmp_path, plans[:1], accuracies) | run_all(tmp_path, plans[1:], accuracies, rounds=1)
     found = cells(recipe, plans, done)
     assert [cell.complete for cell in found] == [True, False]
@@ -310,7 +342,7 @@ def test_no_claim_between_different_parts_of_an_average(tmp_path: Path) -> None:
     """A ran with three shares of stragglers, B with one: the same rounds and seeds, but no comparison."""
     recipe = recipe_of(tmp_path, 'spread = "over"\nover = { stragglers = [0.0, 0.5, 0.8] }')
     plans = plan_reproduction(recipe, Selection(seeds=1))
-    done = run_all(tmp_path, plans, {"A": [[50, 50]], "B": [[40, 40]]})
+    done = run_all(tmp_path, plans, {"A": [[50] * 6], "B": [[40] * 6]})
     assert [claim.holds for claim in claims(recipe, cells(recipe, plans, done))] == [True]
     for planned in plans[1].by_seed[0][1:]:
         del done[planned.key]
@@ -345,14 +377,16 @@ def test_options_are_for_rows_of_one_method(tmp_path: Path) -> None:
 
 def test_claims_of_losses_and_spreads(tmp_path: Path) -> None:
     recipe = recipe_of(tmp_path, 'spread = "clients"', "", 'by = "smaller_spread"')
-    accuracies = {"A": [[48, 52], [52, 54]], "B": [[60, 60], [62, 62]]}
+    accuracies = {"A": [[44, 52, 54], [48, 56, 58]], "B": [[59, 61, 60], [61, 63, 62]]}
     (claim,) = claims(recipe, cells_of(tmp_path, recipe, accuracies))
-    assert (claim.text, claim.holds) == ("spread of A < B", False)
+    assert (claim.text, claim.holds) == ("spread of A < B", False)  # 6, 2, 4 from the mean; 1, 1, 0 there
+    assert "over 6 pairs" in claim.why
     recipe = recipe_of(tmp_path, 'spread = "clients"', 'measure = "train_loss"')
     found = cells_of(tmp_path / "losses", recipe, accuracies)
     assert all(math.isnan(cell.spread) for cell in found)  # of accuracies there is one over clients only
-    (claim,) = claims(recipe, found)  # equal losses: not less
-    assert (claim.text, claim.holds) == ("A < B", False)
+    (claim,) = claims(recipe, found)
+    assert (claim.text, claim.holds) == ("A < B", None)
+    assert claim.why.endswith("2 pairs of runs too few for a test")
 
 
 def test_rows_and_columns_are_chosen(tmp_path: Path) -> None:
@@ -393,7 +427,7 @@ prediction, local steps of a client in a round: A (gp_local, 3.0), B (clf, 3.0)
 
 | claim | column | here |
 | --- | --- | ---: |
-| A > B | x | does not hold (gp_local against clf) |
+| A > B | x | cannot tell: gp_local against clf; by -9.50; 4 pairs of clients too few for a test |
 """
 
 
@@ -404,3 +438,21 @@ def test_the_report_is_as_agreed(tmp_path: Path) -> None:
     assert text == GOLDEN
     assert len(listing(recipe, found).rows) == 2
     assert compact(recipe, found).rows[0][1] == "51.50 (50.00) +1.50 ="
+
+
+def test_a_page_and_its_outcome(tmp_path: Path) -> None:
+    recipe = recipe_of(tmp_path)
+    found = cells_of(tmp_path, recipe, A_BEHIND)
+    said = claims(recipe, found)
+    paths = publish(tmp_path / "toy.md", recipe, found, said, "# toy", "protofed reproduce toy")
+    assert [path.name for path in paths] == ["toy.md", "toy.json"]
+    outcome = json.loads(paths[1].read_text())
+    assert (outcome["recipe"], outcome["command"]) == ("toy", "protofed reproduce toy")
+    assert [(one["row"], one["ours"], one["verdict"]) for one in outcome["cells"]] == [
+        ("A", 51.5, "agrees"),
+        ("B", 65.0, "better"),
+    ]
+    assert outcome["claims"][0]["verdict"] == "does not hold"
+    for wrong, message in {"toy.txt": "must end in .md", "none/toy.md": "is not a folder"}.items():
+        with pytest.raises(ConfigError, match=message):
+            check_page(tmp_path / wrong)

@@ -1,0 +1,102 @@
+"""What a paper claims about the order of its rows, and whether it holds here.
+
+A claim holds, or does not, where the pairs of both rows (the same run and client) differ that way by a
+two-sided Wilcoxon test, p < 0.05; for a spread the distances from its middle are compared. Otherwise it
+cannot be told: rows that were not trained alike, too few pairs, a difference that may be chance, or pairs
+that differ the other way than the reported numbers do. What is computed without runs is compared as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..runs.modes import title
+from .cells import Cell, rule_of
+from .likeness import different
+from .recipe import Column, Order, Recipe
+from .statistics import FEWEST_PAIRS, mean, paired_p
+
+LEVEL = 0.05
+HOLDS, DOES_NOT, CANNOT_TELL = "holds", "does not hold", "cannot tell"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An order that should hold, in one column; `holds` is None where it cannot be told, and `why` says why,
+    or by which predictions and statistics it was."""
+
+    text: str
+    column: str
+    holds: bool | None
+    why: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        return CANNOT_TELL if self.holds is None else HOLDS if self.holds else DOES_NOT
+
+
+def claims(recipe: Recipe, found: Sequence[Cell]) -> list[Claim]:
+    """The recipe's orders of the rows asked for, in every column that was run."""
+    by_name = {(cell.row, cell.column): cell for cell in found}
+    rows = {cell.row for cell in found}
+    orders = [order for order in recipe.orders if {order.above, order.below} <= rows]
+    reached = {cell.column for cell in found if not math.isnan(cell.ours)}
+    columns = [column for column in recipe.columns if column.name in reached]
+    return [_claim(order, column, recipe, by_name) for order in orders for column in columns]
+
+
+def as_claims(found: Sequence[Claim]) -> list[dict[str, Any]]:
+    """As plain dictionaries, for JSON."""
+    return [{**vars(claim), "verdict": claim.verdict} for claim in found]
+
+
+def _claim(order: Order, column: Column, recipe: Recipe, by_name: Mapping[tuple[str, str], Cell]) -> Claim:
+    spread = order.by == "smaller_spread"
+    smaller = spread or rule_of(recipe, column)[1] == "lower"
+    text = f"{'spread of ' if spread else ''}{order.above} {'<' if smaller else '>'} {order.below}"
+    pair = [by_name.get((name, column.name)) for name in (order.above, order.below)]
+    one, two = (math.nan if cell is None else cell.spread if spread else cell.ours for cell in pair)
+    known = [cell for cell in pair if cell]
+    if math.isnan(one) or math.isnan(two):
+        return Claim(text, column.name, None, "a number is missing")
+    if _uneven(known):
+        return Claim(text, column.name, None, "one row is behind the other")
+    if unlike := different(known[0].training, known[1].training):
+        return Claim(text, column.name, None, f"unequal {', '.join(unlike)}")
+    gap = two - one if smaller else one - two
+    told, why = _told(gap, known[0], known[1], spread, smaller)
+    modes = [cell.mode for cell in known]
+    said = [f"{title(modes[0])} against {title(modes[1])}"] if len(set(modes)) > 1 else []
+    return Claim(text, column.name, gap > 0 if told else None, "; ".join([*said, *([why] if why else [])]))
+
+
+def _told(gap: float, one: Cell, two: Cell, spread: bool, smaller: bool) -> tuple[bool, str]:
+    """Whether the pairs tell which way the rows differ, and the statistics."""
+    kind = "deviations" if spread else "values"
+    first, second = getattr(one.evidence, kind), getattr(two.evidence, kind)
+    shared = [key for key in first if key in second]
+    if not first and not second:
+        return True, ""
+    if len(shared) < FEWEST_PAIRS:
+        return False, f"by {gap:+.2f}; {len(shared)} {_pairs(shared)} too few for a test"
+    p = paired_p(first, second)
+    said = f"by {gap:+.2f}; p = {p:.2g} over {len(shared)} {_pairs(shared)}"
+    gaps = mean([first[key] - second[key] for key in shared]) * (-1 if smaller else 1)
+    if p >= LEVEL:
+        return False, said
+    return (True, said) if gaps * gap > 0 else (False, f"{said}, which differ the other way ({gaps:+.2f})")
+
+
+def _pairs(names: Sequence[str]) -> str:
+    kind = "pairs of clients" if any(", client " in name for name in names) else "pairs of runs"
+    return kind if len(names) != 1 else kind.replace("pairs", "pair")
+
+
+def _uneven(pair: Sequence[Cell]) -> bool:
+    """Whether one of the cells is behind the other: more rounds or other seeds are no better method."""
+    behind = any(not cell.complete for cell in pair)
+    return behind and len({(cell.ran, cell.rounds) for cell in pair}) > 1

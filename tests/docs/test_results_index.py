@@ -1,0 +1,55 @@
+"""docs/results/index.md is what the generator makes of the outcomes, and counts them rightly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from generator.published import RESULTS, counted, index, outcomes
+
+
+def cell(row: str, column: str, verdict: str = "agrees", **more: Any) -> dict[str, Any]:
+    return {"row": row, "column": column, "verdict": verdict, "why": "", "seeds": 1, "rounds": 100, **more}
+
+
+def claim(verdict: str) -> dict[str, str]:
+    return {"text": "FedProto > FedAvg", "column": "n=3, stdev 2", "verdict": verdict}
+
+
+ONE = {
+    "recipe": "fp-t2",
+    "cells": [cell("FedAvg", "n=3, stdev 2"), cell("Local", "n=3, stdev 3", "not comparable", why="short")],
+    "claims": [claim("cannot tell")],
+}
+TWO = {
+    "recipe": "fp-t2",
+    "cells": [cell("FedAvg", "n=3, stdev 2", seeds=3), cell("FedProto", "n=3, stdev 2", "better", seeds=3)],
+    "claims": [claim("holds")],
+}
+
+
+def test_the_page_is_as_generated() -> None:
+    """If not: python docs/generator/published.py"""
+    assert (RESULTS / "index.md").read_text() == index()
+
+
+def test_outcomes_of_one_recipe_are_added_up(tmp_path: Path) -> None:
+    """9 rows × 6 columns. Three cells have a number, two of them compare, one of these agrees; the claim is
+    that of the outcome with three seeds."""
+    for name, outcome in {"a": TWO, "b": ONE, "speed": {"rounds": 3}}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(outcome))
+    found = outcomes(tmp_path)
+    assert {recipe: [one["page"] for one in some] for recipe, some in found.items()} == {
+        "fp-t2": ["a.md", "b.md"]
+    }
+    assert counted("fp-t2", found["fp-t2"]) == (54, 3, 2, 1, {"holds": 1})
+    assert counted("fp-t2", found["fp-t2"], columns=3)[:3] == (27, 2, 2)
+    lines = [line for line in index(tmp_path).splitlines() if line.startswith("| Table 2 | MNIST ")]
+    assert lines == ["| Table 2 | MNIST | [a](a.md), [b](b.md) | 3 of 54 | 1 of 2 | 1 | 0 | 0 |"]
+
+
+def test_what_was_not_run_says_so(tmp_path: Path) -> None:
+    text = index(tmp_path)
+    recipe = "[tgp-t3](../reference/recipes.md#tgp-t3)"
+    assert f"| Table 3 | local epochs | {recipe} | not run (0 of 21) | – | – | – | – |" in text
