@@ -3,7 +3,7 @@
 These names are stable: they keep their meaning between versions, and a change stands in the changelog. What
 a method is made of, and which hook may do what, is told in docs/own/method.md and docs/architecture.md.
 
-    the contract    Algorithm, Leg, Phase, Needs, Preset, option, methods
+    the contract    Algorithm, Leg, Averaged, Phase, Needs, Preset, option, methods, carries_clients
     messages        Record, Nothing, Weights, Replies, Reply, Payload, cat, blocks
     what hooks get  Task, Turn, ClientTurn, Net, LocalData, ClassCounts, Batch, Ran, View, Loss, Tree,
                     Opt
@@ -15,8 +15,20 @@ a method is made of, and which hook may do what, is told in docs/own/method.md a
     errors          ConfigError, MessageError
 """
 
-from .core.algorithm import Algorithm, Leg, Loss, Needs, Phase, Preset, Ran, View, methods
+from .core.algorithm import (
+    Algorithm,
+    Leg,
+    Loss,
+    Needs,
+    Phase,
+    Preset,
+    Ran,
+    View,
+    carries_clients,
+    methods,
+)
 from .core.answer import Replies, Reply, blocks, cat
+from .core.averages import Averaged
 from .core.data import Batch, ClassCounts, LocalData
 from .core.errors import ConfigError, MessageError
 from .core.net import Net
@@ -47,6 +59,7 @@ __all__ = [
     "DISTANCES",
     "Algorithm",
     "Average",
+    "Averaged",
     "Batch",
     "ClassCounts",
     "ClientTurn",
@@ -73,6 +86,7 @@ __all__ = [
     "View",
     "Weights",
     "blocks",
+    "carries_clients",
     "cat",
     "ce",
     "class_means",

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ..core.algorithm import Algorithm, Needs, Ran, View, methods
+from ..core.algorithm import Algorithm, Needs, Ran, View, carries_clients, methods
 from ..core.data import Batch, ClassCounts, LocalData
 from ..core.errors import ConfigError
 from ..core.net import Net
@@ -76,6 +76,7 @@ class Anchors(Algorithm):
         targets = self.targets(turn.task)
         return {"anchors": targets, "known": torch.ones_like(targets[:, 0], dtype=torch.bool)}
 
+    @carries_clients
     def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
         z, logits = net(batch.x)
         return ce(logits, batch.y) + self.lam * sample_pull(

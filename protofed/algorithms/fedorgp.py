@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..core.algorithm import Preset, View, methods
+from ..core.algorithm import Preset, View, carries_clients, methods
 from ..core.answer import Replies
 from ..core.data import Batch
 from ..core.net import Net
@@ -85,6 +85,7 @@ class FedORGP(PrototypeExchange):
 
     # client
 
+    @carries_clients
     def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
         z, logits = net(batch.x)
         return ce(logits, batch.y) + self.lam * cosine_pull(z, batch.y, view["protos"], view["known"])

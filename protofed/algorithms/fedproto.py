@@ -31,7 +31,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..core.algorithm import HTFLLIB_TRAIN, Algorithm, Leg, Needs, Preset, Ran, View, methods
+from ..core.algorithm import HTFLLIB_TRAIN, Algorithm, Leg, Needs, Preset, Ran, View, carries_clients, methods
 from ..core.answer import Replies, Reply, blocks, cat
 from ..core.averages import SAMPLES, Averaged
 from ..core.data import Batch, ClassCounts, LocalData
@@ -203,16 +203,18 @@ class FedProto(Algorithm):
         protos, known = table(down.mean, down.cls, turn.task.C)
         return {"protos": protos, "known": known}
 
+    @carries_clients
     def loss(self, net: Net, batch: Batch, view: View) -> tuple[Tensor, dict[str, Tensor]]:
         """Eq. 7: L_S + λ L_R."""
         z, logits = net(batch.x)
         pull = sample_pull if self.level == "sample" else class_pull
-        regulariser = pull(z, batch, view["protos"], view["known"], self.distance).sum()
+        gaps = pull(z, batch, view["protos"], view["known"], self.distance)
+        regulariser = gaps.sum(-1) if self.level == "class" else gaps
         loss = ce(logits, batch.y) + self.lam * regulariser
         if self.proto_pass == "post":
             return loss, {}
         counted = 1.0 if self.proto_pass == "running_all" else batch.last
-        return loss, batch_sums(z, batch.y, len(view["protos"]), counted)
+        return loss, batch_sums(z, batch.y, view["protos"].shape[-2], counted)
 
     def upload(
         self, net: Net, data: LocalData, down: Protos, mem: Tree, ran: Ran, turn: Turn

@@ -40,7 +40,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..core.algorithm import HTFLLIB_TRAIN, Algorithm, Leg, Needs, Preset, Ran, View, methods
+from ..core.algorithm import HTFLLIB_TRAIN, Algorithm, Leg, Needs, Preset, Ran, View, carries_clients, methods
 from ..core.answer import Replies, cat
 from ..core.data import Batch, ClassCounts, LocalData
 from ..core.net import Net
@@ -146,6 +146,7 @@ class FedTGP(Algorithm):
     ) -> tuple[Tensor, Tensor] | None:
         return class_means(net, data, turn.task.C) if self.proto_pass == "pre" else None
 
+    @carries_clients
     def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
         """Eq. 11."""
         z, logits = net(batch.x)
@@ -155,8 +156,8 @@ class FedTGP(Algorithm):
         if self.level == "sample":
             return sample_pull(z, batch, view["protos"], view["known"], self.distance)
         gaps = class_pull(z, batch, view["protos"], view["known"], self.distance)
-        _, count = class_sums(z.detach(), batch.y, len(gaps))
-        return gaps.sum() / (count > 0).sum().clamp(min=1)
+        _, count = class_sums(z.detach(), batch.y, gaps.shape[-1])
+        return gaps.sum(-1) / (count > 0).sum(-1).clamp(min=1)
 
     def upload(
         self, net: Net, data: LocalData, down: Protos, mem: Tree, ran: Ran, turn: Turn

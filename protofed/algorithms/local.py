@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..core.algorithm import Algorithm, View, methods
+from ..core.algorithm import Algorithm, View, carries_clients, methods
 from ..core.data import Batch
 from ..core.net import Net
 from ..ops.losses import ce
@@ -22,5 +22,6 @@ from ..ops.losses import ce
 class Local(Algorithm):
     """Cross-entropy on the client's own data; no communication."""
 
+    @carries_clients
     def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
         return ce(net(batch.x)[1], batch.y)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..core.algorithm import HTFLLIB_TRAIN, Leg, Preset, View, methods
+from ..core.algorithm import HTFLLIB_TRAIN, Leg, Preset, View, carries_clients, methods
 from ..core.answer import Replies
 from ..core.averages import Averaged
 from ..core.data import Batch
@@ -66,6 +66,7 @@ class ProtoNorm(PrototypeExchange):
 
     # client
 
+    @carries_clients
     def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
         z, logits = net(batch.x)
         return ce(logits, batch.y) + self.lam * sample_pull(z, batch, view["protos"], view["known"], "mse")

@@ -12,10 +12,10 @@ know a method's name. One round, one direction:
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -97,6 +97,16 @@ HTFLLIB_TRAIN: Mapping[str, Any] = MappingProxyType(
     {"batch_size": 10, "lr": 0.01, "momentum": 0.0, "epochs": 1}
     | {"drop_last": True, "shuffle": "once", "init": "common"}
 )
+
+
+Hook = TypeVar("Hook", bound=Callable[..., Any])
+
+
+def carries_clients(loss: Hook) -> Hook:
+    """Marks a loss hook whose operations take a leading axis of clients on the net's outputs, the batch and
+    the view, and whose results have it: the cohort engine then calls it once for all, not under vmap."""
+    loss.carries_clients = True  # type: ignore[attr-defined]
+    return loss
 
 
 class Ran(NamedTuple):

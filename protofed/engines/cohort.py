@@ -3,7 +3,9 @@
 Everything around training (`prepare`, `upload`, tests) is the sequential engine's code, and the loop is the
 same too (core/train.py). Only the step differs: the clients' tensors lie stacked along a leading axis, and
 `loss` runs under vmap over the clients that have a batch of one size, so batches are never padded and
-BatchNorm sees true batches. The gradient is that of the sum of the losses, which is each client's own.
+BatchNorm sees true batches. A loss that carries clients itself (`carries_clients`) is called once, without
+vmap: the same numbers with less around them. The gradient is that of the sum of the losses, which is each
+client's own.
 
 A stacked step of one or two clients costs more than their steps one by one, so the few clients that
 would go on long after all others train alone.
@@ -29,7 +31,7 @@ from ..core.stages import stage
 from ..core.train import Loss, Session, Trainer, Where, phase_opts, stretch, train
 from .base import Job
 from .sequential import Sequential
-from .stacked import StackedNet
+from .stacked import CarriedNet, StackedNet, can_stack
 
 FEW = 4  # so many clients make stacking worth it
 LARGEST = 50  # clients in one cohort: beyond, memory grows and speed does not
@@ -116,6 +118,9 @@ class Stacked(Trainer):
         params = [stacked[name] for name in self.trained]
         self.stepper = StackedStepper(self.trained, phase_opts(self.task, phase, self.turn), params)
         self.view, self.dims = _stack_views([s.view for s in sessions], self.task.algorithm.name)
+        hook = getattr(type(self.task.algorithm), phase.loss)
+        stackable = all(can_stack(module) for module in self.net.modules.values())
+        self.carried = getattr(hook, "carries_clients", False) and stackable
 
     def step(self, rows: list[int], batches: list[Batch], seeds: Sequence[Tensor]) -> Loss:
         """One step of the clients `rows`, as one network."""
@@ -137,6 +142,9 @@ class Stacked(Trainer):
 
     def _losses(self, tensors: Tree, batch: Batch, view: Any) -> Loss:
         """Losses [k] and sums [k, …] of k clients."""
+        if self.carried:
+            net = CarriedNet(self.net.modules, tensors, "model", self.net.frozen)
+            return self.loss(net, batch, _spread(view, self.dims, len(batch.y)))
 
         def one(tensors: Tree, batch: Batch, view: Any) -> Loss:
             return self.loss(StackedNet(self.net.modules, tensors, "model", self.net.frozen), batch, view)
@@ -189,6 +197,15 @@ def _stack_views(views: list[Any], who: str, key: str = "view") -> tuple[Any, An
             "use the engine sequential or workers"
         )
     return torch.stack(views), 0
+
+
+def _spread(view: Any, dims: Any, clients: int) -> Any:
+    """What all clients share gets their axis too, without a copy."""
+    if isinstance(view, dict):
+        return {key: _spread(view[key], dims[key], clients) for key in view}
+    if dims == 0 or not isinstance(view, Tensor):
+        return view
+    return view.expand(clients, *view.shape)
 
 
 def _rows(view: Any, dims: Any, where: Where) -> Any:

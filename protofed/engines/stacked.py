@@ -90,6 +90,20 @@ class StackedNet(BoundNet):
         return out
 
 
+class CarriedNet(StackedNet):
+    """The same without vmap, for a loss that carries clients itself: inputs and results have their axis."""
+
+    def __getitem__(self, part: str) -> CarriedNet:
+        return CarriedNet(self.modules, self.bound, part, self.frozen)
+
+    def at(self, tensors: Tensors) -> CarriedNet:
+        return CarriedNet(self.frozen, tensors, self.part, self.frozen)
+
+    def _stacked(self, module: nn.Module, prefix: str, x: Tensor) -> Tensor:
+        own = {n[len(prefix) :]: t for n, t in self.bound.items() if n.startswith(prefix)}
+        return run_stacked(module, own, x, len(x))
+
+
 class _Forward(torch.autograd.Function):
     """Only its vmap rule is ever used."""
 

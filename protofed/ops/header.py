@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ..core.algorithm import Algorithm, Needs, View
+from ..core.algorithm import Algorithm, Needs, View, carries_clients
 from ..core.data import Batch, ClassCounts
 from ..core.net import Net
 from ..core.optim import Opt, Stepper
@@ -70,6 +70,7 @@ class SharedHeader(Algorithm):
 
     # client
 
+    @carries_clients
     def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
         return ce(net(batch.x)[1], batch.y)
 

@@ -1,6 +1,7 @@
 """Class sums, means and nearest prototypes. Tensors only; no loop over samples or classes.
 
-Axes: B samples, C classes, D embedding, J prototype rows.
+Axes: B samples, C classes, D embedding, J prototype rows. What losses use also takes a leading axis of K
+clients (ops/losses.py).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Protos(Record):
 def rows(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Embeddings [B, D] and labels [B]. Feature maps become one row per position, with the labels
     sampled down to the resolution of the map (nearest)."""
-    if z.ndim == 2:
+    if z.ndim < 4:  # [B, D], or [K, B, D] of clients
         return z, y
     # "nearest" takes the first pixel of each cell, and there lies the centre of what a position of a
     # strided, padded encoder sees; "nearest-exact" would take a pixel half a cell away.
@@ -40,19 +41,28 @@ def rows(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 def one_hot(y: Tensor, num_classes: int, dtype: torch.dtype) -> Tensor:
     """[B, C]; a label of −1 gives a row of zeros. Written so that it runs under vmap."""
-    return (y[:, None] == torch.arange(num_classes, device=y.device)).to(dtype)
+    return (y[..., None] == torch.arange(num_classes, device=y.device)).to(dtype)
 
 
 def class_sums(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
     """Sum of embeddings [C, D] and count [C] per class."""
     z, y = rows(z, y)
     hot = one_hot(y, num_classes, z.dtype)
-    return hot.T @ z, hot.sum(0)
+    return hot.mT @ z, hot.sum(-2)
 
 
 def means(sums: Tensor, count: Tensor) -> Tensor:
     """Means [C, D]; zeros where the count is 0."""
-    return sums / count.clamp(min=1)[:, None]
+    return sums / count.clamp(min=1)[..., None]
+
+
+def of_class(table: Tensor, y: Tensor) -> Tensor:
+    """The rows of a table [C, D], or the numbers of [C], for labels [B]; also with clients in front."""
+    if y.ndim == 1:
+        return table[y]
+    if table.ndim == y.ndim:
+        return table.gather(-1, y)
+    return table.gather(-2, y[..., None].expand(*y.shape, table.shape[-1]))
 
 
 def features(net: Net, data: LocalData) -> tuple[Tensor, Tensor]:
@@ -71,6 +81,8 @@ def class_means(net: Net, data: LocalData, num_classes: int) -> tuple[Tensor, Te
 def batch_sums(z: Tensor, y: Tensor, num_classes: int, counted: Tensor | float) -> dict[str, Tensor]:
     """What `loss` returns beside its value to collect prototypes while training; `counted` 0 or 1."""
     sums, count = class_sums(z.detach(), y, num_classes)
+    if isinstance(counted, Tensor):  # [], or [K]
+        return {"z": sums * counted[..., None, None], "n": count * counted[..., None]}
     return {"z": sums * counted, "n": count * counted}
 
 

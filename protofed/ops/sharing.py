@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..core.algorithm import Algorithm, Leg, Needs, Ran, View
+from ..core.algorithm import Algorithm, Leg, Needs, Ran, View, carries_clients
 from ..core.answer import Replies
 from ..core.averages import SAMPLES, Averaged
 from ..core.data import Batch, LocalData
@@ -70,6 +70,7 @@ class SharedWeights(Algorithm):
 
     # client
 
+    @carries_clients
     def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
         return ce(net(batch.x)[1], batch.y)
 
