@@ -18,9 +18,13 @@ Departures and choices:
   diversity. Values of α and β are ours: the original tunes them per data set.
 - Round 1 has no trained generator and trains with CE alone; reference code uses the untrained one
   already then (`untrained`; labels are uniform while no counts are known).
-- The label counts of a client go up once, with its first upload; only the sum comes down.
+- The released code of the FedTGP paper never saves the generator that it trains: its clients use the one
+  that was built first, always, and in train mode (BatchNorm counts the batch). `frozen`, part of preset
+  `tgp`; the server then trains none. What FedGen's paper describes is the default.
+- The label counts of a client go up once, with its first upload, of whole batches with `drop_last`; only
+  the sum comes down. That code knows all counts before round 1, where we draw labels uniformly.
 - A client imagines as many samples as its real batch has; reference code always a whole batch.
-- Clients run the generator in eval mode. Server batches have the clients' batch size, at least 2
+- Clients run a trained generator in eval mode. Server batches have the clients' batch size, at least 2
   for BatchNorm. A label that no teacher of the round owns teaches nothing (`full`).
 """
 
@@ -86,20 +90,27 @@ class FedGen(Algorithm):
     beta: float = option(1.0, "weight of the divergence from generated predictions (full only)", low=0)
     eta: float = option(1.0, "weight of the generator's diversity term (full only)", low=0)
     untrained: bool = option(False, "use the untrained generator in round 1, as reference code does")
+    frozen: bool = option(
+        False, "the generator stays as it was built, as in reference code: its training is lost"
+    )
 
     paper = "Zhu et al., ICML 2021, arXiv:2105.10056"
     single = "trains its generator against every client's head"
     needs = Needs(head=True, embedding=True, dense=False)
-    legs = (Leg(down=Shared, up=Head, phases=(Phase(train=("model.",), eval=("gen.",)),)),)
     keep = ("model.", "!model.head.")
     presets = {
         "paper": Preset({"lr_g": 0.1}, note="values of the FedTGP paper"),
         "tgp": Preset(
-            {"untrained": True, "lr_g": 0.1},
+            {"untrained": True, "frozen": True, "lr_g": 0.1},
             HTFLLIB_TRAIN,
-            "as the baseline of the FedTGP paper",
+            "as the baseline of the FedTGP paper, whose code loses the trained generator",
         ),
     }
+
+    @property
+    def legs(self) -> tuple[Leg, ...]:
+        phase = Phase(train=("model.",), eval=() if self.frozen else ("gen.",))
+        return (Leg(down=Shared, up=Head, phases=(phase,)),)
 
     def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
         return {"gen": Generator(self.d_eps, task.C, self.hidden or task.D, task.D)}
@@ -124,7 +135,7 @@ class FedGen(Algorithm):
                 if self.full:
                     counts[reply.client] = reply.up.labels
         weights = {**state.weights, **average.result()}
-        if self.S:
+        if self.S and not self.frozen:
             weights |= self._trained(state, got, self._teacher_weights(got, counts, turn.task), labels, turn)
         return State(weights, labels, counts)
 
@@ -192,6 +203,7 @@ class FedGen(Algorithm):
     def upload(
         self, net: Net, data: LocalData, down: Shared, mem: Tree, ran: Ran, turn: Turn
     ) -> tuple[Head, Tree]:
-        counts = torch.bincount(data.y, minlength=turn.task.C)
+        trained = data.y if data.passed is None else data.y[data.passed]
+        counts = torch.bincount(trained, minlength=turn.task.C)
         labels = counts[:0] if "sent" in mem else counts
         return Head(net.tensors("model.head."), labels), {"sent": turn.task.zeros("", int) + 1}

@@ -17,8 +17,10 @@ Departures and choices:
   of g that it received last; one that missed a round, or is new, is sent g whole.
 - s is constant, and at least 1e-6: both cross-entropies may vanish. Teachers are constant; W_h learns
   from both losses. Preset `official` has none of this but the floor, and KL divided by C.
-- Ranks: see `ops.lowrank`. The released loop, which may wipe out a matrix, is `rank=reference`; its
-  decomposition of convolutions per spatial position is not imitated.
+- Ranks: see `ops.lowrank`. `rank=reference` is the released loop, which may wipe out a matrix, with its
+  decomposition of convolutions per pair of channels. Rounds count from 0 there (e is T_start in the first),
+  and the first auxiliary model goes out whole.
+- g, W_h and the clients' models start as FML's do; each client's W_h starts alike there.
 - T_end = 0.95 as the FedTGP paper prints it; the released code of FedKD ends at 0.98 (`official`).
 """
 
@@ -93,6 +95,7 @@ class FedKD(MutualLearning):
                 "t_end": 0.98,
                 "kl_mean": "element",
                 "detach": False,
+                "aux_start": "model",
             },
             HTFLLIB_TRAIN,
             "the released code of the FedTGP paper's baseline",
@@ -118,16 +121,18 @@ class FedKD(MutualLearning):
 
     def energy(self, turn: Turn) -> float:
         """e_t, the share of energy that is kept in this round."""
-        return self.t_start + turn.round / turn.task.rounds * (self.t_end - self.t_start)
+        round = max(0, turn.round - 1) if self.rank == "reference" else turn.round
+        return self.t_start + round / turn.task.rounds * (self.t_end - self.t_start)
 
     # server
 
     def init(self, task: Task, turn: Turn) -> State:
-        aux = {n: t for n, t in task.fresh(0).items() if n.startswith("aux.")}
+        aux = self.first_aux(task)
         holds = task.zeros("K", int, K=task.clients)
         if self.compress == "delta":
             return State({}, aux, holds)
-        return State(pack(aux, self.energy(turn), self.rank), {}, holds)
+        whole = self.rank == "reference"
+        return State(aux if whole else pack(aux, self.energy(turn), self.rank), {}, holds)
 
     def broadcast(self, state: State, turn: Turn) -> Down:
         if self.compress == "params" or state.holds[turn.client]:

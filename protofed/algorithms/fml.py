@@ -15,7 +15,10 @@ Departures and choices:
 - The two losses are one sum: with constant teachers each model has only its own gradient. Each model
   has its own optimiser with the run's options, and its own gradient norm for clipping.
 - g has the smallest architecture among the clients' models. With FedTGP's homogeneous models (its
-  Table 11) it is the 4-layer CNN instead: `aux=cnn4`.
+  Table 11), and with its different heads, it is the 4-layer CNN instead: `aux=cnn4`. The released code sets
+  the seed before it builds g and before it builds each client's model, so that models of one architecture
+  start alike: `aux_start=model` with the setting `init=common`, part of preset `official`. It takes the
+  architecture of client 0, which is the smallest in all groups but the eight CNNs: `aux=htcnn:1` there.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ class Fml(MutualLearning):
     presets = {
         "paper": Preset(note="as printed"),
         "official": Preset(
-            {"kl_mean": "element", "detach": False},
+            {"kl_mean": "element", "detach": False, "aux_start": "model"},
             HTFLLIB_TRAIN,
             "the released code of the FedTGP paper's baseline",
         ),
@@ -71,7 +74,7 @@ class Fml(MutualLearning):
     # server
 
     def init(self, task: Task, turn: Turn) -> Weights:
-        return Weights({n: t for n, t in task.fresh(0).items() if n.startswith("aux.")})
+        return Weights(self.first_aux(task))
 
     def broadcast(self, state: Weights, turn: Turn) -> Weights:
         return state

@@ -9,7 +9,8 @@ client's own at the end of its previous participation; the server averages by sa
     server  w ← Σ_k (n_k / n) · w_k
 
 `project` adds the paper's projection, Linear(D,D)-ReLU-Linear(D,256), which is part of the shared model
-and is sent; without it u is the embedding itself (preset `plcc`, as in the domain-shift papers).
+and is sent; without it u is the embedding itself (preset `plcc`, as in the domain-shift papers). That code
+also runs the received and the previous model in train mode, on statistics of the batch: `others=train`.
 
 Departures:
 - The classifier works on the embedding; in the authors' code on the projection.
@@ -47,12 +48,17 @@ class Moon(SharedWeights):
     mu: float = option(5.0, "μ, weight of the contrastive term", low=0)
     tau: float = option(0.5, "τ, temperature", above=0)
     project: bool = option(True, "contrast projections of the embeddings; the projection is shared")
+    others: str = option(
+        "eval", "mode in which the received and the previous model run", choices=("eval", "train")
+    )
 
     paper = "Li et al., CVPR 2021, arXiv:2103.16257"
     needs = Needs(model=True, dense=False)  # one representation per sample
     presets = {
         "paper": Preset(note="with the projection"),
-        "plcc": Preset({"project": False}, note="as the baseline of the FedPLCC paper: embeddings"),
+        "plcc": Preset(
+            {"project": False, "others": "train"}, note="as the baseline of the FedPLCC paper: embeddings"
+        ),
     }
 
     def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
@@ -68,8 +74,9 @@ class Moon(SharedWeights):
     def loss(self, net: Net, batch: Batch, view: View) -> Tensor:
         z, logits = net(batch.x)
         u = net["proj"](z) if self.project else z
-        to_global = row_cosine(u, self._represent(net.at(view["received"]), batch.x))
-        to_previous = row_cosine(u, self._represent(net.at(view["previous"]), batch.x))
+        training = self.others == "train"
+        to_global = row_cosine(u, self._represent(net.at(view["received"], training), batch.x))
+        to_previous = row_cosine(u, self._represent(net.at(view["previous"], training), batch.x))
         # −log(e^a / (e^a + e^b)) = softplus(b − a)
         contrast = softplus((to_previous - to_global) / self.tau).mean()
         return ce(logits, batch.y) + self.mu * contrast

@@ -4,6 +4,7 @@ z, logits = net(x)             the client's model
 net.embed(x), net.head(z)      its two halves, where the model has them
 net["aux"](x)                  another module that the method declared
 net.at(tensors)(x)             a frozen copy in eval mode, say the previous model
+net.at(tensors, training=True) the same in the mode of the net itself: while training, train mode
 net.tensors("model.head.")     parameters and buffers by prefix, safe to keep
 net.parameters()               the parameters themselves, for loss terms on weights
 """
@@ -65,8 +66,9 @@ class Net(ABC):
         """Another module of this client."""
 
     @abstractmethod
-    def at(self, tensors: Mapping[str, Tensor]) -> Net:
-        """The same modules, frozen, in eval mode, with other tensors."""
+    def at(self, tensors: Mapping[str, Tensor], training: bool = False) -> Net:
+        """The same modules with other tensors, frozen, in eval mode; with `training` in the mode of this net.
+        Statistics that BatchNorm then counts are lost."""
 
     @abstractmethod
     def tensors(self, *prefixes: str) -> Tree:
@@ -99,7 +101,9 @@ class LiveNet(Net):
     def __getitem__(self, part: str) -> LiveNet:
         return LiveNet(self.modules, self.frozen, part)
 
-    def at(self, tensors: Mapping[str, Tensor]) -> BoundNet:
+    def at(self, tensors: Mapping[str, Tensor], training: bool = False) -> BoundNet:
+        if training:
+            return BoundNet(self.modules, with_own_buffers(self.modules, tensors), self.part)
         return BoundNet(self.frozen, tensors, self.part)
 
     def tensors(self, *prefixes: str) -> Tree:
@@ -183,8 +187,10 @@ class BoundNet(Net):
     def __getitem__(self, part: str) -> BoundNet:
         return BoundNet(self.modules, self.bound, part)
 
-    def at(self, tensors: Mapping[str, Tensor]) -> BoundNet:
-        return BoundNet(self.modules, tensors, self.part)
+    def at(self, tensors: Mapping[str, Tensor], training: bool = False) -> BoundNet:
+        return BoundNet(
+            self.modules, with_own_buffers(self.modules, tensors) if training else tensors, self.part
+        )
 
     def tensors(self, *prefixes: str) -> Tree:
         return {
@@ -199,6 +205,12 @@ class BoundNet(Net):
             for name, _ in _named_parameters(self.modules)
             if name in self.bound and (not prefixes or selects(prefixes, name))
         }
+
+
+def with_own_buffers(modules: Modules, tensors: Mapping[str, Tensor]) -> Tree:
+    """The tensors, with copies of the buffers: BatchNorm in train mode writes into its statistics."""
+    buffers = {f"{part}.{name}" for part, module in modules.items() for name, _ in module.named_buffers()}
+    return {name: tensor.clone() if name in buffers else tensor for name, tensor in tensors.items()}
 
 
 def half(module: nn.Module, which: str) -> nn.Module:

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 from ..core.dropout import SeededDropout, keep_masks
 from ..core.max_pool import MaxPool2
-from ..core.net import BoundNet, Modules, half
+from ..core.net import BoundNet, Modules, half, with_own_buffers
 
 Tensors = Mapping[str, Tensor]
 
@@ -77,8 +77,12 @@ class StackedNet(BoundNet):
     def __getitem__(self, part: str) -> StackedNet:
         return StackedNet(self.modules, self.bound, part, self.frozen)
 
-    def at(self, tensors: Tensors) -> StackedNet:
-        return StackedNet(self.frozen, tensors, self.part, self.frozen)
+    def at(self, tensors: Tensors, training: bool = False) -> StackedNet:
+        if not training:
+            return StackedNet(self.frozen, tensors, self.part, self.frozen)
+        used = {n: t for n, t in tensors.items() if not n.endswith("num_batches_tracked")}
+        used |= {n: t for n, t in self.bound.items() if n not in tensors}  # seeds of dropout
+        return StackedNet(self.modules, with_own_buffers(self.modules, used), self.part, self.frozen)
 
     def __init__(self, modules: Modules, bound: Tensors, part: str = "model", frozen: Modules | None = None):
         super().__init__(modules, bound, part)

@@ -19,8 +19,10 @@ from torch.nn.functional import log_softmax
 from ..core.algorithm import Algorithm
 from ..core.errors import ConfigError
 from ..core.options import option
+from ..core.record import Tree
 from ..core.task import Task
 from .prototypes import one_hot
+from .trees import put, under
 
 LOG_ZERO = -1e3  # exp of it is 0; keeps 0·log 0 finite where a teacher's logit is −∞
 
@@ -68,11 +70,23 @@ def auxiliary_model(task: Task, written: str) -> nn.Module:
     return task.make_model(written)
 
 
+def auxiliary_group(task: Task, written: str) -> int | None:
+    """The group of clients whose own models have the auxiliary model's architecture; None without such."""
+    if not written:
+        return task.smallest_group()
+    return next((g for g, group in enumerate(task.groups) if group.written and group.name == written), None)
+
+
 @dataclass(frozen=True)
 class MutualLearning(Algorithm):
     """Frame of FML and FedKD: a client's own model and an auxiliary one, which travels, teach each other."""
 
     aux: str = option("", "auxiliary model, such as cnn4; empty: the smallest of the clients' models")
+    aux_start: str = option(
+        "own",
+        "first weights of the auxiliary model: its own, or the common ones of its architecture",
+        choices=("own", "model"),
+    )
     clip_each: float | None = option(
         10.0, "largest gradient norm of each module by itself; none: the setting `clip` of the run", above=0
     )
@@ -85,6 +99,12 @@ class MutualLearning(Algorithm):
     def clipping(self) -> dict[str, Any]:
         """Change to the run's optimiser, for each module."""
         return {} if self.clip_each is None else {"clip": self.clip_each}
+
+    def first_aux(self, task: Task) -> Tree:
+        """The auxiliary model before the first round."""
+        if self.aux_start == "model" and (group := auxiliary_group(task, self.aux)) is not None:
+            return put("aux.", under("model.", task.fresh(group)))
+        return {n: t for n, t in task.fresh(0).items() if n.startswith("aux.")}
 
     def kl(self, teacher: Tensor, student: Tensor) -> Tensor:
         """KL(teacher ‖ student) as the options say."""

@@ -4,10 +4,11 @@
 "name/v" [r, n], together r(m+n+1) floats; or leaves A as it is where that is not smaller. Tensors with
 more than two axes are read as [first axis, all others]. `unpack` inverts it up to what was cut off.
 
-Source: *FedKD* (Wu et al. 2022). Departures: convolutions are flattened rather than decomposed per
-spatial position; a matrix whose energy needs full rank is sent whole, where the released loop ends
-with r = 0 and wipes it out. `rule="reference"` does as that loop: it always cuts, also where the factors
-are larger than the matrix, and passes over matrices of one row.
+Source: *FedKD* (Wu et al. 2022). Departure: a matrix whose energy needs full rank is sent whole, where the
+released loop ends with r = 0 and wipes it out. `rule="reference"` does as that loop: it always cuts, also
+where the factors are larger than the matrix, and passes over tensors whose first axis is 1. Convolutions
+[out, in, h, w] are not flattened there: every pair of channels has the decomposition of its own h × w
+kernel, "name/u" [out, in, h, r], and one r for all pairs, from the energies of all added up.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def unpack(packed: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> Tree:
     for name, model in like.items():
         if f"{name}/s" in packed:
             u, s, v = (packed[f"{name}/{part}"] for part in "usv")
-            found[name] = ((u * s) @ v).reshape(model.shape)
+            found[name] = ((u * s.unsqueeze(-2)) @ v).reshape(model.shape)
         else:
             found[name] = packed[name]
     return found
@@ -76,9 +77,10 @@ def _factors(name: str, tensor: Tensor, energy: float, rule: str) -> Tree:
     # raw tensor reports it.
     if not torch.isfinite(tensor).all() or not tensor.any():
         return raw
-    matrix = tensor.flatten(1)
+    matrix = tensor if rule == "reference" and tensor.ndim == 4 else tensor.flatten(1)
     u, s, v = torch.linalg.svd(matrix, full_matrices=False)
-    r = RANKS[rule](s, energy)
+    r = RANKS[rule](s.flatten(0, -2).norm(dim=0) if s.ndim > 1 else s, energy)
     if rule != "reference" and r * (sum(matrix.shape) + 1) >= matrix.numel():
         return raw
-    return {f"{name}/u": u[:, :r].contiguous(), f"{name}/s": s[:r].clone(), f"{name}/v": v[:r].contiguous()}
+    cut = {"u": u[..., :r], "s": s[..., :r], "v": v[..., :r, :]}
+    return {f"{name}/{part}": factor.contiguous() for part, factor in cut.items()}

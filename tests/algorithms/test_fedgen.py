@@ -23,12 +23,13 @@ ADAM = 1e-6  # engines differ by more than rounding where Adam divides by vanish
 VARIANTS = [
     Toy("fedgen", {"full": True, "S": 5, "d_eps": 4}, models="mixed", tolerance=ADAM),
     Toy("fedgen", {"untrained": True, "S": 5, "hidden": 6}, {"batch_size": 8}, tolerance=ADAM),
+    Toy("fedgen", {"untrained": True, "frozen": True}, {"batch_size": 8}),
 ]
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
-@pytest.mark.parametrize("toy", VARIANTS, ids=["full", "untrained"])
+@pytest.mark.parametrize("toy", VARIANTS, ids=["full", "untrained", "frozen"])
 def test_conformance(toy, check):
     check(toy)
 
@@ -164,7 +165,7 @@ def test_the_generator_learns_what_the_heads_say(full):
     got = [reply(0, 5, [1.0, -1.0], [3, 2]), reply(1, 5, [2.0, -2.0], [2, 3])]
     state = method.aggregate(state, Replies(iter(got)), Turn(task, 1))
     gen = task.net(0, state.weights)["gen"]
-    made = gen(torch.rand(2, 2, dtype=torch.float64), torch.eye(2, dtype=torch.float64)).flatten()
+    made = gen(torch.full((2, 2), 0.5, dtype=torch.float64), torch.eye(2, dtype=torch.float64)).flatten()
     assert made[0] > 0.5
     assert made[1] < -0.5
     again = method.aggregate(server(method)[1], Replies(iter(got[::-1])), Turn(task, 1))
@@ -261,3 +262,23 @@ def test_presets():
     assert tgp.make_method().untrained
     assert tgp.make_method().lr_g == 0.1
     assert (tgp.train.batch_size, tgp.train.momentum) == (10, 0.0)
+
+
+def test_a_frozen_generator_stays_as_it_was_built():
+    """As in released code: no round changes it, and the clients' batches go through it in train mode."""
+    run = Toy("fedgen", {"frozen": True, "untrained": True}).build(rounds=2)
+    first = {n: t for n, t in run.federation.state.weights.items() if n.startswith("gen.")}
+    run.play(None)
+    assert all(torch.equal(run.federation.state.weights[n], t) for n, t in first.items())
+    assert run.task.algorithm.legs[0].phases[0].eval == ()
+    assert FedGen().legs[0].phases[0].eval == ("gen.",)
+    assert resolve({"method": "fedgen", "preset": "tgp"}).make_method().frozen
+
+
+def test_labels_are_counted_of_whole_batches():
+    """Five samples in batches of 2: the last, of class 1, is left out with drop_last."""
+    run = Toy("fedgen").build()
+    data = LocalData(torch.zeros(5, 6), torch.tensor([0, 0, 1, 2, 1]), passed=torch.arange(4))
+    net, turn = run.task.live(0), Turn(run.task, 1, client=0)
+    up, _ = run.task.algorithm.upload(net, data, None, {}, None, turn)
+    assert up.labels.tolist() == [2, 1, 1, 0, 0]

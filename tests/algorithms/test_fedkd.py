@@ -15,6 +15,7 @@ from protofed.core.errors import ConfigError
 from protofed.core.task import Group, Turn
 from protofed.core.train import phase_opts
 from protofed.models import assign
+from protofed.ops.distill import auxiliary_group
 from protofed.ops.lowrank import unpack
 from protofed.testing import CHECKS, Toy
 
@@ -118,6 +119,32 @@ def test_the_share_of_energy_moves_over_the_rounds():
     method = FedKD(t_start=0.9, t_end=0.98)
     shares = [method.energy(Turn(task, round)) for round in range(5)]
     assert shares == pytest.approx([0.9, 0.92, 0.94, 0.96, 0.98])
+
+
+def test_released_code_counts_rounds_from_0_and_sends_the_first_model_whole():
+    """0.9, 0.92, 0.94, 0.96 in rounds 1 to 4; what goes down first is the model, bit for bit."""
+    run = Toy("fedkd", OFFICIAL).build(rounds=4)
+    method = FedKD(t_start=0.9, t_end=0.98, rank="reference")
+    shares = [method.energy(Turn(run.task, round)) for round in range(1, 5)]
+    assert shares == pytest.approx([0.9, 0.92, 0.94, 0.96])
+    start = {n: t for n, t in run.task.fresh(0).items() if n.startswith("aux.")}
+    assert run.federation.state.factors.keys() == start.keys()
+    assert all(torch.equal(run.federation.state.factors[n], t) for n, t in start.items())
+
+
+@pytest.mark.parametrize("method", ["fml", "fedkd"])
+def test_the_auxiliary_model_may_start_as_clients_of_its_architecture(method):
+    """aux_start=model with init=common: that of the smallest group; an architecture of nobody's is drawn."""
+    run = Toy(method, {"aux_start": "model"}, {"init": "common"}, models="mixed").build()
+    task, state = run.task, run.federation.state
+    found = state.weights or state.factors
+    smallest = task.smallest_group()
+    client = task.group_index.tolist().index(smallest)
+    start = task.fresh(smallest, client)
+    assert all(torch.equal(found[f"aux.{n[6:]}"], t) for n, t in start.items() if n.startswith("model."))
+    assert auxiliary_group(task, "cnn4") is None
+    own = Toy(method, {}, {"init": "common"}, models="mixed").build().federation.state
+    assert not torch.equal((own.weights or own.factors)["aux.head.weight"], found["aux.head.weight"])
 
 
 def plane(method):

@@ -1,5 +1,6 @@
 """MOON: the contrastive term, the previous model, the projection."""
 
+import copy
 import math
 
 import pytest
@@ -12,7 +13,7 @@ from protofed.algorithms.moon import Moon
 from protofed.config import resolve
 from protofed.core.data import Batch
 from protofed.core.errors import ConfigError
-from protofed.core.net import BoundNet
+from protofed.core.net import BoundNet, LiveNet
 from protofed.core.record import Weights
 from protofed.core.task import Turn
 from protofed.models.base import Model
@@ -21,6 +22,7 @@ from protofed.testing import CHECKS, EMBEDDING, Toy, assert_close, assert_equal
 VARIANTS = [
     Toy("moon", {"project": False, "mu": 1.0}),
     Toy("moon", {"project": False, "params_only": True, "mu": 1.0}, models="norm"),
+    Toy("moon", {"project": False, "others": "train", "mu": 1.0}, models="norm"),
 ]
 IDENTITY = [[1.0, 0.0], [0.0, 1.0]]
 QUARTER_TURN = [[0.0, -1.0], [1.0, 0.0]]  # (1, 0) becomes (0, 1)
@@ -28,7 +30,7 @@ QUARTER_TURN = [[0.0, -1.0], [1.0, 0.0]]  # (1, 0) becomes (0, 1)
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
-@pytest.mark.parametrize("case", VARIANTS, ids=lambda c: c.models)
+@pytest.mark.parametrize("case", VARIANTS, ids=["mlp", "norm", "train"])
 def test_conformance_of_variants(case, check):
     check(case)
 
@@ -155,3 +157,23 @@ def test_presets_and_errors():
     assert not resolve({"method": "moon", "preset": "plcc"}).make_method().project
     with pytest.raises(ConfigError, match="tau: must be greater than 0"):
         resolve({"method": "moon", "options": {"tau": 0}})
+
+
+def test_others_in_train_mode_see_statistics_of_the_batch():
+    """A base that is BatchNorm alone, samples 1 and 3. In train mode every model gives −1 and 1, whatever its
+    running mean; in eval mode a mean of 4 gives −3 and −1: only the current model differs. The head is 0."""
+    model = Model(nn.BatchNorm1d(1, affine=False, eps=1e-12), nn.Linear(1, 2, bias=False)).double()
+    live, frozen = model, copy.deepcopy(model).eval()
+    nn.init.zeros_(live.head.weight)
+    net = LiveNet({"model": live}, {"model": frozen})
+    given = {**net.tensors(), "model.base.running_mean": floats([4.0])}
+    view = {"received": net.tensors(), "previous": given}
+    batch = Batch(floats([[1.0], [3.0]]), torch.tensor([0, 0]), torch.arange(2), floats(1.0), {})
+    kept = {name: tensor.clone() for name, tensor in given.items()}
+    live.train()
+    terms = [Moon(project=False, mu=1.0, others=mode).loss(net, batch, view) for mode in ("train", "eval")]
+    assert terms[0].item() == pytest.approx(2 * math.log(2))  # both cosines are 1
+    # eval: the received model (mean 0) gives cosines −1, 1; the previous one 1, −1
+    expected = (math.log(1 + math.exp(4)) + math.log(1 + math.exp(-4))) / 2
+    assert terms[1].item() == pytest.approx(math.log(2) + expected)
+    assert_equal(given, kept)

@@ -95,6 +95,19 @@ def test_convolutions_are_flattened():
     assert torch.allclose(unpack(packed, {"conv": kernel, "bias": torch.ones(6)})["conv"], kernel)
 
 
+def test_the_released_loop_decomposes_every_pair_of_channels():
+    """Kernels diag(3, 1, 0) and diag(4, 2, 0) of two pairs: energies 9 + 16, 1 + 4 and 0, of 30 in all. At
+    e = 0.8 the first values hold 25 > 24: r = 1 for both, 2·7 floats; diag(3) and diag(4) remain."""
+    kernel = torch.stack([diagonal(3, 1, size=3), diagonal(4, 2, size=3)])[:, None]
+    packed = pack({"w": kernel}, 0.8, "reference")
+    assert {n: tuple(t.shape) for n, t in packed.items()} == {
+        "w/u": (2, 1, 3, 1), "w/s": (2, 1, 1), "w/v": (2, 1, 1, 3),
+    }  # fmt: skip
+    back = unpack(packed, {"w": kernel})["w"]
+    assert torch.allclose(back, torch.stack([diagonal(3, size=3), diagonal(4, size=3)])[:, None])
+    assert pack({"w": kernel}, 0.84, "reference")["w/s"].shape == (2, 1, 2)
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**31), st.integers(2, 20), st.integers(2, 20), st.floats(0.05, 1.0))
 def test_the_lost_energy_is_bounded(seed, m, n, energy):
