@@ -6,8 +6,10 @@ client's state in the run, with the run's global prototypes:
 - L1: largest change of the full local gradient per distance moved, over consecutive iterates;
 - L2: the same of the embeddings of a few probe samples, per distance moved by the base's parameters;
 - σ², G: from the gradients of all mini-batches at each iterate;
-- the sum of squared gradients of Theorem 1 and Corollary 1: over the E iterates of a round. From a shorter
-  trace the bound of Corollary 1 is that of its last iterate e', and Theorem 1 is left out.
+- the squared gradients of Theorem 1 and Corollary 1: of the E iterates of a round. Eq. 16 has a bound of η
+  for every local step e' = 1/2, 1, …, E−1, with the sum up to it; the sum grows, so the first is the
+  tightest, and a constant η must stay below that one. From a shorter trace the bounds are those of its
+  iterates, and Theorem 1 is left out.
 
 A trace visits few points, so these are lower bounds of the true constants, and the bounds that follow are
 estimates, not guarantees. Departures: dropout is off and BatchNorm in eval mode, so that a gradient is a
@@ -31,7 +33,7 @@ from ..core.task import ClientTurn, Task, Turn
 from ..experiment import Experiment
 from ..metrics.theory import (
     Theorem2,
-    eta_bound_corollary1,
+    eta_bounds_corollary1,
     gradient_moments,
     lambda_bound_corollary1,
     lipschitz,
@@ -54,9 +56,14 @@ class Constants:
     G: float
     loss: float
     first_grad_sq: float
-    grad_sq_sum: float  # over the iterates of a round, or of the trace if that is shorter
+    grad_sq: tuple[float, ...]  # of each iterate of a round, or of the trace if that is shorter
     iterations: int  # E, local SGD iterations of a round
     whole_round: bool  # the trace is as long as a round
+
+    @property
+    def grad_sq_sum(self) -> float:
+        """Σ_e ‖∇L‖² over these iterates."""
+        return sum(self.grad_sq)
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,8 @@ class Advice:
 
     constants: Constants
     one_round: float | None  # Theorem 1; None if the trace is shorter than a round
-    eta_corollary1: float | None
+    eta_steps: tuple[float | None, ...]  # Eq. 16 at every local step e' = 1/2, 1, …
+    eta_corollary1: float | None  # what a constant η must stay below: the tightest of these
     lam_corollary1: float | None
     theorem2: Theorem2
 
@@ -82,13 +90,15 @@ def advise(experiment: Experiment, clients: Sequence[int], iterations: int, eps:
     for client in clients:
         c = trace(experiment, client, iterations)
         eta = experiment.task.opt.lr
+        steps = eta_bounds_corollary1(c.grad_sq, lam, c.L1, c.L2, c.G, c.sigma2, c.iterations)
         found.append(
             Advice(
                 c,
                 one_round_change(c.grad_sq_sum, eta, lam, c.L1, c.L2, c.G, c.sigma2, c.iterations)
                 if c.whole_round
                 else None,
-                eta_bound_corollary1(c.grad_sq_sum, lam, c.L1, c.L2, c.G, c.sigma2, c.iterations),
+                steps,
+                steps[0],
                 lambda_bound_corollary1(c.first_grad_sq, c.L2, c.G, c.iterations),
                 theorem2(eps, lam, c.L1, c.L2, c.G, c.sigma2, c.iterations, c.loss, eta),
             )
@@ -135,7 +145,7 @@ def trace(experiment: Experiment, client: int, steps: int) -> Constants:
         G=largest,
         loss=losses[0],
         first_grad_sq=squares[0],
-        grad_sq_sum=sum(squares[: min(iterations, steps)]),
+        grad_sq=tuple(squares[: min(iterations, steps)]),
         iterations=iterations,
         whole_round=steps >= iterations,
     )

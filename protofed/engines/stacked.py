@@ -15,7 +15,7 @@ Between layers, values are either images [B, K·C, H, W] or vectors [K, B, F].
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -74,15 +74,15 @@ class StackedNet(BoundNet):
             return self._stacked(module, f"{self.part}.head.", z)
         return super().head(z)
 
-    def __getitem__(self, part: str) -> StackedNet:
-        return StackedNet(self.modules, self.bound, part, self.frozen)
+    def __getitem__(self, part: str) -> Self:
+        return type(self)(self.modules, self.bound, part, self.frozen)
 
-    def at(self, tensors: Tensors, training: bool = False) -> StackedNet:
+    def at(self, tensors: Tensors, training: bool = False) -> Self:
         if not training:
-            return StackedNet(self.frozen, tensors, self.part, self.frozen)
+            return type(self)(self.frozen, tensors, self.part, self.frozen)
         used = {n: t for n, t in tensors.items() if not n.endswith("num_batches_tracked")}
         used |= {n: t for n, t in self.bound.items() if n not in tensors}  # seeds of dropout
-        return StackedNet(self.modules, with_own_buffers(self.modules, used), self.part, self.frozen)
+        return type(self)(self.modules, with_own_buffers(self.modules, used), self.part, self.frozen)
 
     def __init__(self, modules: Modules, bound: Tensors, part: str = "model", frozen: Modules | None = None):
         super().__init__(modules, bound, part)
@@ -96,12 +96,6 @@ class StackedNet(BoundNet):
 
 class CarriedNet(StackedNet):
     """The same without vmap, for a loss that carries clients itself: inputs and results have their axis."""
-
-    def __getitem__(self, part: str) -> CarriedNet:
-        return CarriedNet(self.modules, self.bound, part, self.frozen)
-
-    def at(self, tensors: Tensors) -> CarriedNet:
-        return CarriedNet(self.frozen, tensors, self.part, self.frozen)
 
     def _stacked(self, module: nn.Module, prefix: str, x: Tensor) -> Tensor:
         own = {n[len(prefix) :]: t for n, t in self.bound.items() if n.startswith(prefix)}

@@ -15,7 +15,9 @@ is an indication, not a guarantee.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -55,6 +57,20 @@ def eta_bound_corollary1(
     0.44
     """
     return _positive_ratio(2 * (grad_sq_sum - lam * L2 * E * G), L1 * (grad_sq_sum + E * sigma2))
+
+
+def eta_bounds_corollary1(
+    grad_sq: Sequence[float], lam: float, L1: float, L2: float, G: float, sigma2: float, E: int
+) -> tuple[float | None, ...]:
+    """Eq. 16 at every local step e' = 1/2, 1, …, E−1, from the squared gradients of these steps.
+
+    >>> bounds = eta_bounds_corollary1([1, 1, 8], lam=0.01, L1=2, L2=3, G=4, sigma2=1, E=10)
+    >>> bounds[0], *(round(bound, 6) for bound in bounds[1:])
+    (None, 0.066667, 0.44)
+    """
+    return tuple(
+        eta_bound_corollary1(total, lam, L1, L2, G, sigma2, E) for total in itertools.accumulate(grad_sq)
+    )
 
 
 def lambda_bound_corollary1(first_grad_sq: float, L2: float, G: float, E: int) -> float | None:

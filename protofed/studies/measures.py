@@ -11,7 +11,9 @@ from .recipe import About, Column
 
 ACCURACIES = ("last", "best", "smoothed")
 LOSSES = ("train_loss", "test_loss")  # means over the last tenth of the rounds
-LOWER_IS_BETTER = (*LOSSES, "last_loss", "proto_distance", "gradients", "mmd")
+LOWER_IS_BETTER = (
+    *LOSSES, "last_loss", "proto_distance", "gradients", "mmd", "aggregate_loss", "train_error",
+)  # fmt: skip
 
 
 def value_of(

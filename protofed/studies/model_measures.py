@@ -24,6 +24,7 @@ from ..analysis.run_metrics import (
     mean_mmd,
     prototype_distance,
 )
+from ..analysis.training_fit import aggregate_loss, train_error
 from ..engines.federation import MOST_KEPT
 from ..experiment import Experiment
 from ..metrics.formulas import ffd
@@ -37,6 +38,8 @@ ALONE: dict[str, Callable[[Experiment], float]] = {
     "amm": aggregate_mean_margin,
     "gradients": gradient_dissimilarity,
     "margin_ratio": margin_ratio,
+    "aggregate_loss": aggregate_loss,
+    "train_error": train_error,
 }
 COMPARING = ("mmd", "ffd")  # with other runs
 MODEL_MEASURES = (*ALONE, *COMPARING)

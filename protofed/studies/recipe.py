@@ -32,6 +32,7 @@ from .recipe_checks import check_recipe
 MEASURES = (
     "last", "best", "smoothed", "train_loss", "test_loss", "last_loss",  # of the rounds' records
     "proto_distance", "amm", "gradients", "margin_ratio", "mmd", "ffd",  # of the models
+    "aggregate_loss", "train_error",  # of the models, on training samples
 )  # fmt: skip
 
 

@@ -83,6 +83,23 @@ def test_gradients_are_summed_over_one_round(played):
     assert [advise(played, [0], steps, 1.0)[0].one_round is None for steps in (7, 8)] == [True, False]
 
 
+def test_eq_16_has_a_bound_for_every_local_step(played):
+    """E = 8 iterates: eight bounds, each from the squared gradients up to its step, worked out here from
+    the constants; none where λ·L2·E·G is larger. They never fall; a constant η obeys the first."""
+    one = advise(played, [0], 8, 1.0)[0]
+    c, total, expected = one.constants, 0.0, []
+    for square in c.grad_sq:
+        total += square
+        above = 2 * (total - 0.01 * c.L2 * 8 * c.G)
+        expected.append(above / (c.L1 * (total + 8 * c.sigma2)) if above > 0 else None)
+    assert one.eta_steps == pytest.approx(expected)
+    assert len(one.eta_steps) == 8
+    found = [bound for bound in one.eta_steps if bound is not None]
+    assert found == sorted(found)
+    assert one.eta_corollary1 == one.eta_steps[0]
+    assert len(advise(played, [0], 5, 1.0)[0].eta_steps) == 5
+
+
 def test_incomplete_batches_that_are_dropped_are_no_iterations():
     experiment = Toy("fedproto").build(rounds=1, batch_size=5, drop_last=True)
     samples = len(experiment.data.train(0))
@@ -110,9 +127,10 @@ def test_the_command_says_that_these_are_estimates(tmp_path, capsys):
     run = str(tmp_path / "run")
     settings = ["--models", "mlp:dim=16", "--rounds", "2", "--clients", "6", "--lam", "0.01"]
     assert main(["run", "fedproto", "--out", run, "--quiet", "--engine", "sequential", *settings]) == 0
-    assert main(["advise", run, "--clients", "2", "--steps", "3", "--eps", "5"]) == 0
+    assert main(["advise", run, "--clients", "2", "--steps", "3", "--eps", "5", "--every-step"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "These are estimates" in text
+    assert "at every local step (Eq. 16)" in text
     assert "mean squared gradient norm below" in text
     assert "The traces are shorter than a round" in text
     assert "rough guide" not in text

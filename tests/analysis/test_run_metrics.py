@@ -21,6 +21,7 @@ from protofed.analysis.run_metrics import (
     reference_features,
     trained_net,
 )
+from protofed.analysis.training_fit import aggregate_loss, train_error, training_scores
 from protofed.config import resolve
 from protofed.core.data import LocalData
 from protofed.core.errors import ConfigError
@@ -205,3 +206,38 @@ def test_dense_runs_are_measured_per_position() -> None:
 
 def _sorted(values: Tensor) -> list[float]:
     return sorted(values.flatten().tolist())
+
+
+# fit
+
+
+def leaning(classes: int = 2) -> Model:
+    """The embedding is the input, and so are the logits."""
+    model = identity(classes)
+    nn.init.eye_(model.head.weight)
+    return model
+
+
+def test_training_loss_and_error_of_the_aggregate_model_by_hand() -> None:
+    """Logits are the inputs. Client 0: (0,0) and (2,0) of class 0, (0,3) of class 1; client 1: (4,0), (0,5).
+    Losses log 2, log(1 + e⁻²), log(1 + e⁻³), log(1 + e⁻⁴), log(1 + e⁻⁵), over five samples; all are right
+    ((0,0) by the first of equals). With client 1's labels swapped two of five are wrong: 40 %."""
+    gaps = [0, 2, 3, 4, 5]
+    run = experiment("fedavg", TWO, [Group("leaning", leaning)])
+    expected = sum(math.log(1 + math.exp(-gap)) for gap in gaps) / 5
+    assert aggregate_loss(run) == pytest.approx(expected)
+    assert train_error(run) == 0
+    assert aggregate_loss(run, [1]) == pytest.approx(sum(math.log(1 + math.exp(-gap)) for gap in (4, 5)) / 2)
+    swapped = experiment("fedavg", [TWO[0], (TWO[1][0], [1, 0])], [Group("leaning", leaning)])
+    assert train_error(swapped) == pytest.approx(40)
+
+
+def test_training_error_is_of_the_main_mode() -> None:
+    """FedTGP predicts by nearest global prototype: no error before it has one, and classifier and prototype
+    may differ after it."""
+    run = Toy("fedtgp").build(rounds=1)
+    run.play(None)
+    scores = training_scores(run)
+    right, n = sum(s.correct["gp_all"] for s in scores), sum(s.n for s in scores)
+    assert n == sum(run.data.size(client) for client in run.active)
+    assert train_error(run) == pytest.approx(100 - 100 * right / n)

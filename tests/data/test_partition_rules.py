@@ -179,6 +179,13 @@ def test_power_law_refuses_too_many_clients() -> None:
         divide("power_law:pool=true", toy(per_class=100), 1000, 0)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_power_law_loses_no_more_than_rounding(seed: int) -> None:
+    """2,000 rows, 40 clients of two classes: amounts are rounded down once for each, so 1,920 at least."""
+    split = divide("power_law:pool=true", toy(per_class=200), 40, seed)
+    assert 2000 - 2 * 40 <= len(split.train.values) + len(split.test.values) <= 2000
+
+
 def letters(per_class: int) -> Dataset:
     return dataclasses.replace(toy(per_class=per_class), classes=tuple("abcdefghij"))
 

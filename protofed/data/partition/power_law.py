@@ -7,7 +7,9 @@ class times the rows left, int(q[class, ⌊u/C⌋, j]) further rows, in row orde
 client's rows are for training.
 
 The released code skips a client when a class is exhausted. Amounts are rounded down and sum to at most
-what is left, so that never happens.
+what is left, so that never happens; at most one row a client and class is lost by rounding. MNIST's 70,000
+rows among 1,000 clients so give 68,000 to 70,000 samples whatever the draw (FedProx prints 69,035), never
+the 61,676 that ProtoMargin prints: what it left out is not known.
 """
 
 from __future__ import annotations
