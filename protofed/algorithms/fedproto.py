@@ -18,7 +18,9 @@ Departures from the printed text:
   (1, CIFAR10: 0.1) was presumably tuned with that code; with the sum of L2 distances the same λ pulls
   harder, and few images then end with all prototypes at 0. The default is the formula as printed with
   λ = 0.1, as FedTGP prints for the same distance; preset `paper` has 1.
-- EMD is named in the paper but not defined; ours is the distance of cumulated, normalised activations.
+- EMD is named in the paper but not defined; ours is the distance of cumulated, normalised activations. So
+  are cross-entropy and ReLU-based L2 in the earlier version (§4.4): ours are `ce`, of the softmax over the
+  dimensions, and `relu_l2`, of what ReLU leaves.
 - `share_model` averages the weights too: the "FedProto" baseline of domain-shift papers (FPL, FedPLCC),
   which report its classifier; so clf is its main mode.
 """

@@ -4,8 +4,9 @@
 `pairwise_l2`, `cosine` and `power_similarity` compare every row with every prototype. All of them
 are plain tensor formulas, so they run under `torch.func.vmap`.
 
-Sources: *FedProto* (l1, l2 and EMD as choices of the distance; EMD is named there but not defined,
-the form here is ours), *FedTGP* (clamped root), *FedPLVM* and *FedPLCC* (power of the cosine).
+Sources: *FedProto* (l1, l2 and EMD as choices of the distance; its earlier version, §4.4, cross-entropy
+and ReLU-based L2; all but l1 and l2 are named there and not defined, the forms here are ours), *FedTGP*
+(clamped root), *FedPLVM* and *FedPLCC* (power of the cosine).
 
 Departures, all for the sake of gradients:
 - The cosine of a row shorter than 1e-8 is taken as constant: its true slope is of the order 1e8.
@@ -58,12 +59,26 @@ def _histogram(a: Tensor) -> Tensor:
     return mass / mass.sum(-1, keepdim=True)
 
 
+def relu_l2(a: Tensor, b: Tensor) -> Tensor:
+    """Euclidean distance of what ReLU leaves of rows [...,D]: [...]."""
+    return l2(a.relu(), b.relu())
+
+
+def softmax_ce(a: Tensor, b: Tensor) -> Tensor:
+    """Cross-entropy of softmax(a) against softmax(b), of rows [...,D], less its least value, the entropy of
+    softmax(b), which has no slope in a: 0 for equal rows."""
+    log_a, log_b = a.log_softmax(-1), b.log_softmax(-1)
+    return (log_b.exp() * (log_b - log_a)).sum(-1)
+
+
 DISTANCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "l2": l2,
     "l2sq": l2sq,
     "mse": mse,
     "l1": l1,
     "emd": emd,
+    "relu_l2": relu_l2,
+    "ce": softmax_ce,
 }
 
 
