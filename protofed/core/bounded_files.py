@@ -1,7 +1,8 @@
 """Files that others may have made: what they say of their size is looked at before anything is allocated.
 
 `opening` makes one line of whatever a reader of bytes raises; `check_size` holds a declared size against the
-memory of this machine; `open_archive` and `read_array` do so for zip files and the arrays in them.
+memory of this machine; `open_archive` and `read_array` do so for zip files and the arrays in them, `hold_rows`
+for tables of text.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -21,6 +22,7 @@ from .errors import DataError, ProtofedError
 BOMB_RATIO, BOMB_BYTES = 500, 2**28  # what unpacks so far, and to so much, is no data set
 MOST_MEMBERS = 1_000_000  # files in an archive
 MOST_HEADER = 100_000  # bytes
+CELL_BYTES = 64  # of memory for a cell of a table, besides its characters
 KINDS = "biufUS"  # of arrays: numbers and texts
 _ENCRYPTED = 0x1
 
@@ -41,6 +43,22 @@ def check_size(size: int, where: str | Path, error: type[ProtofedError] = DataEr
     """Refuse what this machine cannot hold."""
     if size > (there := _memory()):
         raise error(f"{where}: needs {_bytes(size)} of memory, this machine has {_bytes(there)}")
+
+
+def hold_rows(rows: Iterable[list[str]], path: Path) -> list[list[str]]:
+    """Rows of a table of text that are not empty, as long as this machine can hold them: a file of commas
+    takes many times its size. The file must be a regular one, whose size is known."""
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is no regular file, so that its size is not known; save the table as a file")
+    held, size, most = [], path.stat().st_size, _memory()
+    check_size(size, path)
+    for row in rows:
+        if row:
+            size += CELL_BYTES * (1 + len(row))
+            if size > most:
+                check_size(size, f"{path}: what was read up to row {len(held) + 1:,}")
+            held.append(row)
+    return held
 
 
 def check_archive(path: Path, error: type[ProtofedError] = DataError) -> None:

@@ -243,3 +243,34 @@ def test_weights_that_are_a_bomb_or_a_pickle_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(bounded_files, "_memory", lambda: 10)
     with pytest.raises(ConfigError, match=r"needs .* of memory"):
         read_state(str(tmp_path / "fine.pt"), "weights")
+
+
+def test_a_table_of_text_is_held_against_the_memory_while_it_is_read(tmp_path, monkeypatch):
+    """A cell takes 64 bytes besides its text: 5 rows of 1 + 3 cells of 64 bytes, and 34 bytes of text."""
+    (tmp_path / "t.csv").write_text("a,b,label\n" + "1,2,x\n3,4,y\n" * 2)
+    needed = 5 * (1 + 3) * 64 + (tmp_path / "t.csv").stat().st_size
+    for memory, told in (
+        (needed, ""),
+        (needed - 1, "up to row 5: needs 1 KiB"),
+        (10, "t.csv: needs 34 bytes"),
+    ):
+        monkeypatch.setattr(bounded_files, "_memory", lambda memory=memory: memory)
+        if not told:
+            assert len(load(f"csv:{tmp_path}/t.csv").y) == 4
+            continue
+        with pytest.raises(DataError, match=told) as refused:
+            load(f"csv:{tmp_path}/t.csv")
+        assert "\n" not in str(refused.value)
+
+
+def test_a_table_without_an_end_is_not_begun(tmp_path):
+    (tmp_path / "zero.csv").symlink_to("/dev/zero")
+    with pytest.raises(DataError, match="is no regular file"):
+        load(f"csv:{tmp_path}/zero.csv")
+
+
+def test_many_columns_of_which_two_are_alike_are_told_at_once(tmp_path):
+    """Each name was once counted among all others: an hour for this line of 5 MB."""
+    (tmp_path / "t.csv").write_text(",".join(f"c{n}" for n in range(500_000)) + ",c7\n1\n")
+    with pytest.raises(DataError, match="two columns are named 'c7'"):
+        load(f"csv:{tmp_path}/t.csv,label=c7")

@@ -9,6 +9,7 @@ without either a fixed stratified quarter becomes test.
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from ...core.bounded_files import hold_rows
 from ...core.errors import DataError
 from ...core.options import option
 from ..base import Dataset, Source, sources
@@ -171,10 +173,7 @@ class Csv(Source):
 def read_table(path: Path, label: str) -> Columns:
     """The columns of a file as text, by their names; without `label`, none is needed."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            first = stream.readline()
-            stream.seek(0)
-            rows = [row for row in csv.reader(stream, delimiter=_separator(first)) if row]
+        rows = hold_rows(_rows(path), path)
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -191,12 +190,19 @@ def read_table(path: Path, label: str) -> Columns:
             f"{path}: no column {label!r} for labels; it has {', '.join(names[:20])}; name it with label=…"
         )
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise DataError(f"{path}: two columns are named {twice!r}; give each its own name")
     for line, row in enumerate(rows[1:], start=2):
         if len(row) != len(names):
             raise DataError(f"{path}: line {line} has {len(row)} values, the first line names {len(names)}")
     return dict(zip(names, map(list, zip(*rows[1:]))))
+
+
+def _rows(path: Path) -> Iterator[list[str]]:
+    with path.open(newline="", encoding="utf-8-sig") as stream:
+        first = stream.readline()
+        stream.seek(0)
+        yield from csv.reader(stream, delimiter=_separator(first))
 
 
 def _separator(first: str) -> str:
