@@ -1,8 +1,8 @@
 """Files that others may have made: what they say of their size is looked at before anything is allocated.
 
 `opening` makes one line of whatever a reader of bytes raises; `check_size` holds a declared size against the
-memory of this machine; `open_archive` and `read_array` do so for zip files and the arrays in them, `hold_rows`
-for tables of text.
+memory of this machine; `open_archive` and `read_array` do so for zip files and the arrays in them, and
+`hold_rows` for tables of text.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ server_app.py     Flower's server app: the common round loop over the roster
 client_app.py     Flower's client app: one message, one answer
 tested.py         what a client was tested with last, for use after the run
 processes.py      starting and stopping Flower's programs
+visible_log.py    their logs, in which text from outside is harmless
 superlink.py      Flower's SuperLink with a door and a login, the program that the server starts
 door.py           the public port: clients' calls pass, everything else ends there
 login.py          the login of operators at Flower's Control interface, and the calls made with it

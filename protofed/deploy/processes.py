@@ -16,7 +16,9 @@ from pathlib import Path
 import tomlkit
 
 from ..core.errors import EngineError
+from .visible_log import VisibleLog, last_lines
 
+OUTPUT_SECONDS = 2.0  # for the last lines of a program that has ended
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -26,24 +28,25 @@ QUIET = {
 
 
 class Program:
-    """One of Flower's programs in its own process group, its output in a file."""
+    """One of Flower's programs in its own process group, its output in a file: see visible_log.py."""
 
     def __init__(self, command: Sequence[str], log: Path, home: Path, cwd: Path):
         log.parent.mkdir(parents=True, exist_ok=True)
         home.mkdir(parents=True, exist_ok=True)
         self.log = log
         self.name = log.stem
-        with open(log, "ab") as file:
-            self.process = subprocess.Popen(
-                [program(command[0]), *command[1:]],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env=environment(home),
-                cwd=cwd,
-                start_new_session=True,
-                preexec_fn=_end_with_parent,
-            )
+        self.process = subprocess.Popen(
+            [program(command[0]), *command[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment(home),
+            cwd=cwd,
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
+        )
+        assert self.process.stdout is not None
+        self._output = VisibleLog(self.process.stdout, log)
 
     def stop(self, seconds: float = 15) -> None:
         """Ask, wait, then kill the whole group."""
@@ -58,11 +61,13 @@ class Program:
                 break
             time.sleep(0.5)
         self.process.wait()
+        self._output.join(OUTPUT_SECONDS)
 
     def tail(self, lines: int = 3) -> str:
         """The last lines of its output."""
-        text = self.log.read_text(errors="replace").strip().splitlines()
-        return " | ".join(line.strip() for line in text[-lines:])
+        if self.process.poll() is not None:
+            self._output.join(OUTPUT_SECONDS)
+        return last_lines(self.log, lines)
 
 
 def program(name: str) -> str:
