@@ -148,16 +148,23 @@ def server_command(args: argparse.Namespace) -> int:
 
 def is_deployed(run: Path) -> bool:
     """Whether a run directory is that of a federation between machines."""
-    return (run / "deployment.json").exists()
+    from ..runs.seals import there
+
+    return (run / "deployment.json").exists() or (run.is_dir() and there(run, "agreement.json"))
 
 
 def resume_deployed(run: Path) -> None:
     """`protofed resume` of a deployed run: the server again, clients as they are."""
     _need_flower()
     from ..deploy.settings import read_server
-    from ..runs.files import read_json
+    from ..runs.loose import read_loose
 
-    folder = Path(read_json(run / "deployment.json")["server"])
+    if not (run / "deployment.json").exists():
+        raise RunError(
+            f"{run}: deployment.json is missing, which says where its server is; go on with: protofed server "
+            f"DIR --out {run}"
+        )
+    folder = Path(read_loose(run / "deployment.json")["server"])
     if not (folder / "server.toml").exists():
         raise RunError(
             f"{run} was deployed from {folder}, which has no server.toml now; go on where its server is: "

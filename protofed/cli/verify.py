@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..runs.verify import WHOLE, Checked, repair, verify, worst
+from ..core.escape import visible
+from ..runs.verify import OUTPUT, WHOLE, Checked, repair, verify, worst
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -45,9 +46,15 @@ def check(args: argparse.Namespace) -> int:
 
 
 def _lines(path: Path, checked: Sequence[Checked]) -> list[str]:
-    bad = [one for one in checked if one.state != WHOLE]
-    count = f"{len(checked) - len(bad)} of {len(checked)} files are whole"
-    return [f"{path}: {worst(checked)} ({count})", *(f"  {one.file}: {one.state}: {one.text}" for one in bad)]
+    sealed = [one for one in checked if one.state != OUTPUT]
+    bad = [one for one in sealed if one.state != WHOLE]
+    count = f"{len(sealed) - len(bad)} of {len(sealed)} files are whole"
+    others = [visible(one.file) for one in checked if one.state == OUTPUT]
+    return [
+        f"{path}: {worst(checked)} ({count})",
+        *(f"  {one.file}: {one.state}: {one.text}" for one in bad),
+        *([f"  {OUTPUT}, and read by no command: {', '.join(others)}"] if others else []),
+    ]
 
 
 def _as_json(path: Path, checked: Sequence[Checked]) -> dict[str, Any]:

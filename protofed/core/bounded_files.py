@@ -50,7 +50,8 @@ def hold_rows(rows: Iterable[list[str]], path: Path) -> list[list[str]]:
     takes many times its size. The file must be a regular one, whose size is known."""
     if path.exists() and not path.is_file():
         raise DataError(f"{path} is no regular file, so that its size is not known; save the table as a file")
-    held, size, most = [], path.stat().st_size, _memory()
+    held: list[list[str]] = []
+    size, most = path.stat().st_size, _memory()
     check_size(size, path)
     for row in rows:
         if row:

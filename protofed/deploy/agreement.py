@@ -26,8 +26,10 @@ from ..core.outside import Fields, read_json
 from ..core.task import Group, Task
 from ..models.base import Model
 from ..models.groups import assign
+from ..runs.seals import read_content
 from .own_files import by_name, check_member, fingerprints, found_at, load_common
 
+FILE = "agreement.json"  # in the run directory
 LONGEST, LONGEST_AGREEMENT = 1_000_000, 100_000_000  # characters of a hello, and of what answers them all
 MOST_AXES, MOST_NUMBERS, MOST_DIM = 6, 10**8, 10**6  # of an input, and of an embedding
 MOST_CLASSES, MOST_FILES, MOST_DEPTH = 10**5, 100, 16
@@ -80,6 +82,11 @@ class Agreement:
             raise MessageError(f"{where} is damaged (members or config)")
         classes, named = found.texts("classes", MOST_CLASSES), tuple(map(read_member, members))
         return cls(found.text("experiment"), config, classes, named, read_files(found))
+
+
+def read_agreement(run: Path) -> Agreement:
+    """That of a run directory."""
+    return Agreement.of_json(read_content(run, FILE, older=True).decode(errors="replace"))
 
 
 def parse_member(text: Any) -> Member:

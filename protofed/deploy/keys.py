@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from ..core.errors import ConfigError
-from ..runs.files import read_json, write_atomic, write_json
+from ..runs.files import write_atomic
+from ..runs.seals import read_whole, there, write_whole
 from .certificates import write_key_pair
 from .settings import ServerSettings, read_client, read_server
 
@@ -93,10 +94,16 @@ def keys_of_run(settings: ServerSettings, out: Path, clients: Sequence[str]) -> 
     place of a client in the middle of a run, whatever was registered since."""
     if settings.insecure:
         return {}
-    path = out / RUN_KEYS
     now = {name: public_key(client_key(settings, name)).decode() for name in clients}
-    began = dict(read_json(path)) if path.exists() and (out / "agreement.json").exists() else {}
+    begun = there(out, "agreement.json")
+    began = dict(read_whole(out, RUN_KEYS, older=True)) if begun and there(out, RUN_KEYS) else {}
     if not began.keys() >= now.keys():
         began = {**now, **began}
-        write_json(path, began)
+        if begun:
+            keep_keys(out, began)
     return {name: pem.encode() for name, pem in began.items()}
+
+
+def keep_keys(out: Path, keys: Mapping[str, str]) -> None:
+    """Write the keys of a run that begins, or has another client, into its directory."""
+    write_whole(out, RUN_KEYS, dict(keys))

@@ -18,7 +18,7 @@ import torch
 from ..core.record import Tree
 from ..core.rng import torch_generator
 from ..flower.packet import Link, Meta, Packet
-from ..runs.files import read_json
+from ..runs.loose import read_loose
 
 TIMEOUT = 300.0
 ROUNDS, DEPLOYED_ROUNDS = 5, 3
@@ -100,4 +100,4 @@ def _deployed(root: Path, run: str, kind: tuple[str, str], clients: int, say: An
     run_server(root / "federation" / "server", root / run, False, say, SEPARATOR.join(kind))
     counted, messages = wire_bytes(root / run), clients * (DEPLOYED_ROUNDS + 1)
     wire = {f"wire_{way}": counted[way] // messages for way in ("up", "down")}
-    return {**read_json(root / run / "measured.json"), **wire}
+    return {**read_loose(root / run / "measured.json"), **wire}

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import ConfigError, EngineError, RunError
+from ..core.errors import ConfigError, DamageError, EngineError, RunError
 from ..runs.directory import RunDir
-from ..runs.files import read_json, write_atomic, write_json
+from ..runs.files import write_atomic
+from ..runs.loose import DEPLOYMENT, read_loose, write_loose
 from ..runs.modes import title
 from ..runs.records import RoundRecord, scores_of
+from ..runs.seals import there
 from .audit import Audit
 from .certificates import days_left
 from .diagnosis import why_not
@@ -67,7 +70,7 @@ def _serve(settings: ServerSettings, out: Path, measure: str, say: Say, audit: A
         operator = Operator(settings, home, inside)
         if not settings.insecure:
             _register(settings, home, operator, audit)
-        write_json(out / "deployment.json", {"server": str(settings.home)})
+        _note_deployment(settings, out)
         _submit(settings, out, operator, app.hash, measure)
         try:
             _watch(out, link, say)
@@ -112,7 +115,7 @@ def _wait_for_predecessor(settings: ServerSettings, out: Path) -> None:
     """A server that was killed needs some seconds until all of its processes are gone."""
     end = time.monotonic() + PREDECESSOR_SECONDS
     while True:
-        status = read_status(out)
+        status = _if_whole(read_status, out)
         busy = listens("127.0.0.1", settings.port)
         working = status is not None and alive(int(status["pid"]))
         if not busy and not working:
@@ -124,9 +127,10 @@ def _wait_for_predecessor(settings: ServerSettings, out: Path) -> None:
 
 
 def _check_out(out: Path) -> None:
-    if (out / "summary.json").exists():
+    if there(out, "summary.json"):
         raise RunError(f"{out} holds a finished run; choose another --out")
-    if (out / "config.json").exists() and not (out / "agreement.json").exists():
+    begun = RunDir(out).checkpoints.exist or not (out / "deployment.json").exists()
+    if there(out, "config.json") and not there(out, "agreement.json") and begun:
         raise RunError(f"{out} holds a run that was not deployed; choose another --out")
     out.mkdir(parents=True, exist_ok=True)
 
@@ -200,6 +204,14 @@ def _register(settings: ServerSettings, home: Path, operator: Operator, audit: A
         write_atomic(marker, key.read_bytes())
 
 
+def _note_deployment(settings: ServerSettings, out: Path) -> None:
+    """Where the server of the run is, and a mark that its other notes carry: see runs/loose.py."""
+    path = out / DEPLOYMENT
+    known = (_if_whole(read_loose, path) or {}) if path.exists() else {}
+    mark = known.get("mark") or secrets.token_hex(8)
+    write_loose(path, {"server": str(settings.home), "mark": mark})
+
+
 def _submit(settings: ServerSettings, out: Path, operator: Operator, app: str, measure: str) -> None:
     _note_traffic(out, {})
     (out / "status.json").unlink(missing_ok=True)
@@ -218,21 +230,32 @@ def _count_traffic(operator: Operator, out: Path) -> None:
 def _note_traffic(out: Path, traffic: dict[str, Any]) -> None:
     """Bring traffic.json up to date for all starts of this run; a server that was killed had counted
     nothing, so its place is kept."""
-    status, path = read_status(out), out / "traffic.json"
-    known = dict(read_json(path)) if path.exists() else {}
+    status, path = _if_whole(read_status, out), out / "traffic.json"
+    known = (_if_whole(read_loose, path) or {}) if path.exists() else {}
     if status is not None:
         known.setdefault(status["flower_run"], {"inbound-bytes": 0, "outbound-bytes": 0})
     if known:
-        write_json(path, {run: traffic.get(run, count) for run, count in known.items()})
+        write_loose(path, {run: traffic.get(run, count) for run, count in known.items()})
+
+
+def _if_whole(read: Callable[[Path], Any], path: Path, quiet: bool = False) -> Any:
+    """A note of an earlier start, which a damaged file does not keep from the next: None, with a warning."""
+    try:
+        return read(path)
+    except DamageError as error:
+        if not quiet:
+            log.warning("%s", error)
+        return None
 
 
 def _watch(out: Path, link: Program, say: Say) -> None:
     """Tell rounds as they end; return when the run is finished, raise when it failed."""
     told, waiting, started = len(RunDir(out).lines("metrics.jsonl")), "", time.monotonic()
+    status: dict[str, Any] | None = None
     if told:
         say(f"goes on after round {told}")
     while True:
-        status = read_status(out)
+        status = _if_whole(read_status, out, quiet=True) or status  # its writer makes it whole again
         if status is None:
             if time.monotonic() - started > 300:
                 raise EngineError(f"Flower did not start the server app within 300 s; see {link.log}")

@@ -30,18 +30,20 @@ from ..flower.engine import Flower
 from ..flower.link import GridLink
 from ..flower.reading_mark import ReadingMark
 from ..runs.directory import RunDir
-from ..runs.files import read_json, write_atomic, write_json
+from ..runs.loose import REMEDIES, write_loose
+from ..runs.seals import read_whole, there, write_content, write_whole
 from ..trust.guards import make_guards
-from .agreement import Agreement, Member, agree, check_fits, make_task
+from .agreement import FILE, Member, agree, check_fits, make_task, read_agreement
 from .audit import Audit
 from .class_names import near_names
-from .keys import keys_of_run
+from .keys import keep_keys, keys_of_run
 from .measure import DEPLOYED_ROUNDS, SEPARATOR, echo_round
 from .own_files import common_files, fingerprints, load_common
 from .roster import Roster
 from .settings import ServerSettings, read_server
 from .status import StatusFile, alive
 
+SESSION = "session.json"
 ROUND_TIMEOUT = 120.0  # seconds, where the recipe says nothing: a client that hangs costs so much, once
 app = ServerApp()
 log = logging.getLogger("protofed")
@@ -80,9 +82,12 @@ def _end_with(owner: int) -> None:
 
 def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) -> None:
     """Wait for the clients, agree, and play all rounds that are left."""
+    directory = _begun(out)
     keys = keys_of_run(settings, out, settings.clients)
     roster = Roster(grid, settings.clients, not settings.insecure, status.roster, keys, _fits(settings))
-    directory, agreement = _agreement(settings, out, roster)
+    if directory is None:
+        directory = _begin(settings, out, roster)
+    agreement = read_agreement(out)
     config = agreement.config_at(settings.home)
     torch.set_num_threads(config.system.threads)
     roster.begin(agreement, config.make_method().needs.peers)
@@ -139,7 +144,7 @@ def _measure(grid: Any, settings: ServerSettings, out: Path, status: StatusFile,
     roster.wait(settings.join_timeout)
     link, clients = GridLink(grid, roster.current), len(settings.clients)
     payload, upload = kind.split(SEPARATOR)
-    write_json(out / "measured.json", echo_round(link, clients, DEPLOYED_ROUNDS, payload, upload))
+    write_loose(out / "measured.json", echo_round(link, clients, DEPLOYED_ROUNDS, payload, upload))
     status.end("finished")
 
 
@@ -183,23 +188,29 @@ def deployed_config(settings: ServerSettings) -> Config:
     return dataclasses.replace(config, system=system)
 
 
-def _agreement(settings: ServerSettings, out: Path, roster: Roster) -> tuple[RunDir, Agreement]:
-    """That of the interrupted run, or a new one once all clients are there."""
-    path = out / "agreement.json"
-    if path.exists():
-        return RunDir.open(out), Agreement.of_json(path.read_text())
+def _begun(out: Path) -> RunDir | None:
+    """The directory of an interrupted run, which nobody else writes from now on."""
+    if not there(out, FILE):
+        return None
+    directory = RunDir.open(out)
+    directory.lock.take()
+    return directory
+
+
+def _begin(settings: ServerSettings, out: Path, roster: Roster) -> RunDir:
+    """A new run, once all clients are there. Its agreement is written last: it says that all is there."""
     members = roster.wait(settings.join_timeout)
     made = agree(secrets.token_hex(8), deployed_config(settings), members, settings.classes)
     # Every mistake shows before the run directory says that a run has begun.
     make_task(made, made.config_at(settings.home))
-    directory = RunDir.create(out, made.config, force=True)
-    write_atomic(path, (made.to_json() + "\n").encode())
-    return directory, made
+    directory = RunDir.create(out, made.config, force=True, keep=REMEDIES)
+    keep_keys(out, {name: pem.decode() for name, pem in roster.keys.items()})
+    write_content(out, FILE, (made.to_json() + "\n").encode())
+    return directory
 
 
 def _session(out: Path) -> int:
     """Grows with every start, so that clients know old messages from new ones."""
-    path = out / "session.json"
-    number = int(read_json(path)["session"]) + 1 if path.exists() else 1
-    write_json(path, {"session": number})
-    return number
+    earlier = read_whole(out, SESSION, older=True)["session"] if there(out, SESSION) else 0
+    write_whole(out, SESSION, {"session": int(earlier) + 1})
+    return int(earlier) + 1

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..runs.directory import RunDir
-from ..runs.files import read_json, write_json
+from ..runs.loose import read_loose, write_loose
 from ..runs.outcome import WAYS, Outcome
 from .audit import Audit
 
@@ -81,7 +81,7 @@ class StatusFile:
             self.audit.note(event, **fields)
 
     def _write(self) -> None:
-        write_json(self.path, {**self.values, "updated": time.time()})
+        write_loose(self.path, {**self.values, "updated": time.time()})
 
 
 def _nothing() -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _nothing() -> dict[str, Any]:
 def read_status(run: Path) -> dict[str, Any] | None:
     """What the server app wrote last; None before its start."""
     path = run / "status.json"
-    return dict(read_json(path)) if path.exists() else None
+    return read_loose(path) if path.exists() else None
 
 
 def overview(run: Path) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def overview(run: Path) -> dict[str, Any]:
 def wire_bytes(run: Path) -> dict[str, int]:
     """All that Flower counted, hello, tests and protocol included; 0 before the run ended."""
     path = run / "traffic.json"
-    counted = read_json(path).values() if path.exists() else []
+    counted = read_loose(path).values() if path.exists() else []
     names = {"up": "inbound-bytes", "down": "outbound-bytes"}
     return {way: sum(int(one[name]) for one in counted) for way, name in names.items()}
 

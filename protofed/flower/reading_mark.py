@@ -7,12 +7,13 @@ disk. So it is left out of that leg, once; in the next it takes part with a new 
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..core.errors import RunError
+from ..runs.loose import read_loose, write_loose
 from .packet import Meta
 
 log = logging.getLogger("protofed")
@@ -30,7 +31,7 @@ class ReadingMark:
     @contextmanager
     def reading(self, client: int, asked: Meta) -> Iterator[None]:
         """Set while the reply to `asked` is read, and gone when that ended, well or with an exception."""
-        self.path.write_text(json.dumps([client, _moment(asked)]))
+        write_loose(self.path, {"client": client, "moment": _moment(asked)}, flush=False)
         try:
             yield
         finally:
@@ -43,12 +44,15 @@ class ReadingMark:
         return f"client {client}: the server ended while it read this reply: it is not asked for again"
 
     def _look(self) -> list[object]:
-        """The mark that an earlier start left; one that cannot be read (its writing was cut off) is none."""
-        try:
-            found = json.loads(self.path.read_text())
-        except (OSError, ValueError):
+        """The mark that an earlier start left; one that cannot be read accuses nobody, which is said."""
+        if not self.path.exists():
             return []
-        return found if isinstance(found, list) and len(found) == 2 else []
+        try:
+            found = read_loose(self.path)
+        except RunError as error:
+            log.warning("%s", error)
+            return []
+        return [found.get("client"), found.get("moment")]
 
 
 class NoMark:

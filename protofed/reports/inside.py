@@ -30,8 +30,8 @@ from ..data.split_summary import describe_split
 from ..experiment import DEPLOYED, Experiment, build, reopen
 from ..ops.prototypes import features
 from ..runs.directory import RunDir
-from ..runs.files import read_json
 from ..runs.outcome import Outcome
+from ..runs.seals import read_whole, there
 
 MOST_CLIENTS = 50  # that are embedded
 MOST_LOCAL = 300  # local prototypes in an embedding
@@ -81,10 +81,9 @@ def measure(experiment: Experiment, points: int, notes: list[str]) -> dict[str, 
 
 def describe_members(directory: RunDir) -> dict[str, Any]:
     """What the clients of a deployed run said of themselves. A rehearsal has no agreement on disk."""
-    path = directory.path / "agreement.json"
-    if not path.exists():
+    if not there(directory.path, "agreement.json"):
         return {"models": directory.config["models"].split("|")}
-    members = read_json(path)["members"]
+    members = read_whole(directory.path, "agreement.json", older=True)["members"]
     return {"models": [f"{one['name']}: {one['model']}, {one['train']} samples" for one in members]}
 
 

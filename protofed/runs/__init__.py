@@ -12,6 +12,7 @@ modes.py        titles and meanings of prediction modes
 files.py        files that are whole or not there; line_files.py: metrics.jsonl and clients.jsonl
 lock.py         one process writes at a time
 seals.py        checksums and copies of all files; verify.py: which of them are as they were written
+loose.py        files that others write beside a run, each with its own checksum
 contents.py     what a run rests on, by content: data, split, weights, files
 input_rules.py  inputs.json: how raw samples become inputs
 class_counts.py samples of each class at each client; kept_data.py: all that predictions need of the data

@@ -8,14 +8,14 @@ clients.jsonl   per-client accuracy, one line a test
 checkpoint/     see checkpoint.py
 files/          the user's own Python files that the run needs: see kept_files.py
 summary.json    written at the end
-checksums.json  of all of them: see seals.py
+checksums.json  of all of them: see seals.py; notes of a deployment's server and of trackers: see loose.py
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,7 @@ from ..core.errors import RunError
 from .checkpoint import Checkpoints
 from .line_files import NAMES, START, Lines, append_line, read_lines, write_lines
 from .lock import Lock
+from .loose import REMEDIES
 from .seals import (
     COPIES,
     FILE,
@@ -48,7 +49,8 @@ OF_A_RUN = (
     *("about.json", "inputs.json", "class_counts.dat", "mixtures.json"),
     *(*NAMES, "summary.json", "measures.json"),
 )
-OF_OTHERS = ("failed.json", "metrics.csv", "metrics.parquet", "mlflow.json")  # studies and trackers
+OF_DEPLOYMENTS = ("agreement.json", "session.json", "keys.json")  # see deploy/server_app.py
+OF_OTHERS = ("failed.json", "metrics.csv", "metrics.parquet")  # studies and trackers
 
 
 class RunDir:
@@ -61,9 +63,11 @@ class RunDir:
         self._heads: dict[str, LastLine] = {}  # of the lines that this process wrote
 
     @classmethod
-    def create(cls, path: Path, config: dict[str, Any], force: bool = False) -> RunDir:
+    def create(
+        cls, path: Path, config: dict[str, Any], force: bool = False, keep: Collection[str] = ()
+    ) -> RunDir:
         """A new directory; an existing run is never overwritten unless asked for, nor while it is written.
-        The lock is held until the run has been carried out."""
+        The lock is held until the run has been carried out. Files named in `keep` are the caller's own."""
         run = cls(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -73,21 +77,22 @@ class RunDir:
                     f"{path} already holds a run: continue it with `protofed resume {path}`, "
                     "choose another `out`, or start over with `force`"
                 )
-            run._empty()
+            run._empty(keep)
         except OSError as error:
             raise RunError(f"cannot create {path}: {error.strerror or error}") from error
         begin_seals(path)
         write_whole(path, "config.json", config)
         return run
 
-    def _empty(self) -> None:
+    def _empty(self, keep: Collection[str]) -> None:
         """Delete an earlier run. What is left of it, should that be interrupted, is no run."""
         (self.path / "config.json").unlink(missing_ok=True)
         (self.path / FILE).unlink(missing_ok=True)
         shutil.rmtree(self.path / COPIES, ignore_errors=True)
         if (self.path / "files" / "index.json").exists():  # copies of an earlier run: see kept_files.py
             shutil.rmtree(self.path / "files", ignore_errors=True)
-        old = [self.path / name for name in (*OF_A_RUN, *OF_OTHERS)]
+        names = [name for name in (*OF_A_RUN, *OF_DEPLOYMENTS, *OF_OTHERS, *REMEDIES) if name not in keep]
+        old = [self.path / name for name in names]
         for file in [*old, self.checkpoints.manifest, self.checkpoints.previous]:
             file.unlink(missing_ok=True)
 

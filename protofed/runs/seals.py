@@ -105,15 +105,19 @@ def erase_whole(run: Path, name: str) -> None:
         _change(run, seals, name, [*old, ""], lambda: _unlink(run / name, run / COPIES / name), [""])
 
 
-def read_whole(run: Path, name: str) -> Any:
+def read_whole(run: Path, name: str, older: bool = False) -> Any:
     """The value of a JSON file of a run. One that is not what the run wrote is read from its copy, with a
-    warning; DamageError if that is not whole either."""
-    return value_of(run / name, read_content(run, name))
+    warning; DamageError if that is not whole either. `older`: earlier versions wrote the file without a
+    checksum; such a one is read with a warning too."""
+    return value_of(run / name, read_content(run, name, older))
 
 
-def read_content(run: Path, name: str) -> bytes:
+def read_content(run: Path, name: str, older: bool = False) -> bytes:
     """The same for any file."""
     seals, data = read_seals(run), read_bytes(run / name)
+    if older and seals is not None and name not in seals.files and data is not None:
+        log.warning("%s has no checksum: an earlier version wrote it", run / name)
+        return data
     while seals is not None and not seals.admit(name, data):
         again = read_seals(run)  # a running process may have written between the two
         if again == seals:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ..core.errors import DamageError, RunError
 from .checkpoint import Checkpoints
-from .directory import RunDir
+from .directory import OF_DEPLOYMENTS, RunDir
 from .kept_files import FOLDER, check_copy, read_kept
 from .line_files import NAMES, lines_of, write_lines
+from .loose import REMEDIES, problem
 from .outcome import Outcome
 from .seals import COPIES, FILE, Seals, read_bytes, read_seals, repair_whole, seals_in
 
 WHOLE, RECOVERABLE, DAMAGED, UNKNOWN = "whole", "recoverable", "damaged", "not verified"
+OUTPUT = "no checksum"  # logs and exports, which no command reads
 
 
 class Checked(NamedTuple):
@@ -36,13 +38,31 @@ def verify(path: Path) -> list[Checked]:
         return [Checked(FILE, DAMAGED, str(error))]
     whole = [_whole(path, seals, name) for name in seals.files if seals.files[name] != [""]]
     lines = [found for name in NAMES if (found := _lines(run, name))]
-    return [_seals(path, seals), *whole, *lines, *_checkpoint(run, bool(seals.lines)), *_kept(path)]
+    checked = [_seals(path, seals), *whole, *lines, *_checkpoint(run, bool(seals.lines)), *_kept(path)]
+    return [*checked, *_loose(path), *_others(path, {one.file for one in checked})]
 
 
 def worst(checked: Sequence[Checked]) -> str:
     """The state of a run as a whole."""
     states = {one.state for one in checked}
     return next(state for state in (DAMAGED, UNKNOWN, RECOVERABLE, WHOLE) if state in states)
+
+
+def _loose(path: Path) -> Iterator[Checked]:
+    """What others noted beside the run: each of these files has its own checksum."""
+    for name in REMEDIES:
+        if (path / name).exists():
+            told = problem(path / name)
+            yield Checked(name, DAMAGED if told else WHOLE, told)
+
+
+def _others(path: Path, checked: Collection[str]) -> Iterator[Checked]:
+    """Files in the folder that have no checksum: of an earlier version, or what a run only puts out."""
+    for file in sorted(path.iterdir()):
+        if file.name in OF_DEPLOYMENTS and file.name not in checked:
+            yield Checked(file.name, UNKNOWN, "an earlier version wrote it, without a checksum")
+        elif file.is_file() and not {file.name} & {*checked, *REMEDIES} and not file.name.startswith("."):
+            yield Checked(file.name, OUTPUT)
 
 
 def repair(path: Path) -> None:

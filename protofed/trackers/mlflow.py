@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..runs.directory import RunDir
-from ..runs.files import read_json, write_json
+from ..runs.loose import read_loose, write_loose
 from ..runs.records import RoundRecord
 from .base import Tracker, numbers, texts
 
@@ -39,7 +39,7 @@ class Mlflow(Tracker):
         self._client: Any = MlflowClient(self._address())
         self._sent: set[int] = set()
         file = run.path / "mlflow.json"
-        known = read_json(file) if file.exists() else {}
+        known = read_loose(file) if file.exists() else {}
         address = str(self._client.tracking_uri)
         if address in known:
             self._id = str(known[address])
@@ -48,7 +48,7 @@ class Mlflow(Tracker):
             return
         name = run.path.resolve().name
         self._id = self._client.create_run(self._experiment(), run_name=name).info.run_id
-        write_json(file, {**known, address: self._id})
+        write_loose(file, {**known, address: self._id})
         for name, value in texts(run.config).items():
             self._client.log_param(self._id, name, value[:LONGEST])
 

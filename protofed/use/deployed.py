@@ -13,7 +13,7 @@ from ..core.checksums import strip_checksum
 from ..core.client import kept_names
 from ..core.errors import RunError
 from ..data.inputs import InputRule
-from ..deploy.agreement import Agreement, make_task
+from ..deploy.agreement import make_task, read_agreement
 from ..deploy.place import Place, make_place_task
 from ..deploy.settings import ClientSettings, read_client
 from ..deploy.site import Site
@@ -24,6 +24,7 @@ from ..runs.directory import RunDir
 from ..runs.input_rules import read_rules
 from ..runs.kept_files import settings_with_kept
 from ..runs.outcome import Outcome
+from ..runs.seals import there
 from .opened import Opened, check_finished, first_state, on_cpu
 
 AGREEMENT, CLIENT = "agreement.json", "client.toml"
@@ -31,7 +32,7 @@ AGREEMENT, CLIENT = "agreement.json", "client.toml"
 
 def is_server_run(path: Path) -> bool:
     """Whether this is the run directory of a deployed run's server."""
-    return (path / AGREEMENT).exists() and (path / "config.json").exists()
+    return (path / "config.json").exists() and there(path, AGREEMENT)
 
 
 def is_site(path: Path) -> bool:
@@ -43,7 +44,7 @@ def open_server(outcome: Outcome, unfinished: bool) -> Opened:
     """The server's state. Models are here only where the method keeps nothing at the clients."""
     check_finished(outcome, unfinished)
     directory = RunDir.open(outcome.path)
-    agreement = Agreement.of_json((outcome.path / AGREEMENT).read_text())
+    agreement = read_agreement(outcome.path)
     task = make_task(agreement, on_cpu(resolve(settings_with_kept(directory.config, outcome.path))))
     found = directory.checkpoints.load(type(first_state(task)), Store())
     names = tuple(member.name for member in agreement.members)

@@ -24,6 +24,7 @@ from protofed.deploy.settings import read_client, read_server
 from protofed.deploy.status import StatusFile
 from protofed.reports.live import LivePage, follow
 from protofed.runs.directory import RunDir
+from protofed.runs.loose import write_loose
 from protofed.runs.outcome import Outcome
 
 SITES = {"north": ["ant", "bee"], "south": ["bee", "cat", "dog"]}
@@ -77,7 +78,7 @@ def made(tmp_path_factory):
     with pytest.raises(Killed):
         start(folder, folder / "run", until=2)
     where = {"server": str((folder / "f" / "server").resolve())}
-    (folder / "run" / "deployment.json").write_text(json.dumps(where))
+    write_loose(folder / "run" / "deployment.json", where)
     shutil.copytree(folder / "run", folder / "killed")
     start(folder, folder / "run")
     return folder
@@ -195,7 +196,7 @@ def test_resume_starts_the_server_again(made, monkeypatch, capsys):
 
 def test_resume_where_the_server_directory_is_gone(made, tmp_path, capsys):
     shutil.copytree(made / "killed", tmp_path / "moved")
-    (tmp_path / "moved" / "deployment.json").write_text(json.dumps({"server": "/nowhere"}))
+    write_loose(tmp_path / "moved" / "deployment.json", {"server": "/nowhere"})
     assert main(["resume", str(tmp_path / "moved")]) == 1
     error = capsys.readouterr().err
     assert f"protofed server DIR --out {tmp_path / 'moved'}" in error

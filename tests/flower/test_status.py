@@ -6,6 +6,7 @@ import os
 from protofed.cli.main import main
 from protofed.deploy.status import StatusFile, overview
 from protofed.runs.directory import RunDir
+from protofed.runs.loose import write_loose
 
 LINE = {"round": 1, "clients": 1, "failed": {"1": "client 1: no reply"}, "seconds": 1.0}
 LINE |= {
@@ -25,7 +26,7 @@ def write(run):
     status.roster(refused="node 7: unknown")
     status.round({"round": 1})
     RunDir(run).append("metrics.jsonl", LINE)
-    (run / "traffic.json").write_text(json.dumps({"42": {"inbound-bytes": 5000, "outbound-bytes": 6000}}))
+    write_loose(run / "traffic.json", {"42": {"inbound-bytes": 5000, "outbound-bytes": 6000}})
     return status
 
 
