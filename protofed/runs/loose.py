@@ -42,7 +42,7 @@ def read_loose(path: Path) -> dict[str, Any]:
     versions wrote them, is read with a warning."""
     try:
         found = read_json(path)
-        if isinstance(found, dict) and found and CHECK not in found:
+        if isinstance(found, dict) and CHECK not in found and _older(path, found):
             log.warning("%s has no checksum: an earlier version wrote it, or it is damaged", path)
             return found
         return unseal(found, path, _key(path))
@@ -61,6 +61,19 @@ def _key(path: Path) -> str:
         if path != owner:
             return f"{path.name} {unseal(read_json(owner), owner, owner.name).get('mark', '')}"
     return path.name
+
+
+def _older(path: Path, found: Mapping[str, Any]) -> bool:
+    """Whether an earlier version may have written it: its deployments had no mark, and said only where."""
+    if path.name in TRACKERS:
+        return True
+    owner = path.with_name(DEPLOYMENT)
+    if path == owner or not owner.exists():
+        return path != owner or found.keys() == {"server"}
+    try:
+        return bool(read_json(owner).keys() == {"server"})
+    except (RunError, AttributeError):
+        return False
 
 
 def problem(path: Path) -> str:
