@@ -59,7 +59,7 @@ from ..core.record import Record, Tree
 from ..core.task import ClientTurn
 from ..ops.losses import ce
 from ..ops.moments import LinearHead, fit_temperature, gaussian_head, log_prior
-from ..ops.pooled import ADDED, Pool, PooledSums, Sums, keeps_ledger, scale_of, totals
+from ..ops.pooled import ADDED, PLAIN, Pool, PooledSums, Sums, keeps_ledger, scale_of, totals
 from ..ops.prototypes import owned
 
 MOST_FITTED = 1000  # samples to which T is fitted
@@ -85,7 +85,7 @@ class FedCommons(PooledSums):
     ledger: bool = keeps_ledger()
 
     modes = ("clf", "prior", "gp_all", "gp_local")
-    legs = (Leg(down=Commons, up=Sums, averages=ADDED),)
+    legs = (Leg(down=Commons, up=Sums, averages=ADDED, plain=PLAIN),)
 
     # server
 

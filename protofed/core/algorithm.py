@@ -74,6 +74,7 @@ class Leg:
     up: type[Record] = Nothing
     phases: tuple[Phase, ...] = (Phase(),)
     averages: tuple[Averaged, ...] = ()  # all that the server uses of the uploads; see `Algorithm.single`
+    plain: tuple[str, ...] = ()  # fields that tell nothing of samples: secure sums leave them as they are
 
 
 @dataclass(frozen=True)

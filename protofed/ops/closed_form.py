@@ -17,7 +17,7 @@ from ..core.data import ClassCounts, LocalData
 from ..core.net import Net
 from ..core.record import Record, Tree
 from .moments import LinearHead, Moments, square_of
-from .pooled import ADDED, Pool, PooledSums, Sums, scale_of
+from .pooled import ADDED, PLAIN, Pool, PooledSums, Sums, scale_of
 from .prototypes import owned, table
 
 
@@ -36,7 +36,7 @@ class ClosedForm(PooledSums):
     """Sums up, head down, once each."""
 
     modes = ("clf", "gp_local")
-    legs = (Leg(down=SentHead, up=Sums, averages=ADDED, phases=()),)
+    legs = (Leg(down=SentHead, up=Sums, averages=ADDED, plain=PLAIN, phases=()),)
 
     def solve(self, m: Moments, state: Pool) -> tuple[Tensor, Tensor]:
         """Weight [C, M] and bias [C] from the totals."""

@@ -62,6 +62,7 @@ ADDED = (
     Averaged("sums", by="cls", weight="n", added=True),
     Averaged("inputs", added=True),
 )
+PLAIN = ("have",)
 
 
 class Pool(Record):
@@ -97,6 +98,10 @@ class PooledSums(Algorithm):
     sends_gram = True  # whether A is needed
     ledger = False  # whether each client's sums are kept; most methods have it as an option
     needs = Needs(dense=False)
+
+    @property
+    def single(self) -> str:
+        return "keeps each client's sums (ledger=true)" if self.ledger else ""
 
     def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
         return {"phi": self.map(task)}

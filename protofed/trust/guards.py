@@ -7,8 +7,17 @@ from ..core.task import Task
 from .settings import Trust
 
 
-def make_guards(trust: Trust, task: Task, participants: int) -> tuple[Guard, ...]:
+def make_guards(trust: Trust, task: Task, participants: int, sums: str = "added") -> tuple[Guard, ...]:
     """The guards that the settings ask for; ConfigError, before training, where one of them is of no use.
-    `participants`: clients that are asked in a round."""
+    `participants`: clients that are asked in a round. `sums` of secure runs: "added" here, "masked" here as
+    in a deployment, or "elsewhere" by the engine."""
     guards: list[Guard] = []
+    if trust.secure:
+        from .secure_settings import check_secure, secure_of
+
+        check_secure(trust, task.algorithm, participants)
+        if sums != "elsewhere":
+            from .secure_guard import SecureSums  # needs Flower's parts
+
+            guards.append(SecureSums(task, secure_of(trust), masked=sums == "masked"))
     return tuple(guards)

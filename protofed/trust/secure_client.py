@@ -8,9 +8,9 @@
 After Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving Machine Learning", CCS 2017: what
 client u sends is x_u + Σ_blocks PRG(seed_u,b) + Σ_{v>u} PRG(s_uv) − Σ_{v<u} PRG(s_uv). The masks of pairs
 cancel in the sum. For a client that is in the sum the others give out shares of its seeds, for one that
-shared its keys and then was lost shares of its private mask key, never both. A vector has blocks with seeds of
-their own: the first is opened for every sum, the others, one for each class, only if enough clients hold the
-class.
+shared its keys and then was lost shares of its private mask key, never both. A vector has blocks with seeds
+of their own: the first is opened for every sum, the others, one for each class, only if enough clients hold
+the class.
 """
 
 from __future__ import annotations
@@ -153,10 +153,9 @@ def mask(
             raise MessageError(
                 f"secure sum: the shares of client {peer} have {len(held[peer])} bytes; not {size}"
             )
-    if len(held) < max(session.threshold, session.least):
-        raise MessageError(
-            f"secure sum: {len(held)} clients shared their keys; {max(session.threshold, session.least)} are needed"
-        )
+    needed = max(session.threshold, session.least)
+    if len(held) < needed:
+        raise MessageError(f"secure sum: {len(held)} clients shared their keys; {needed} are needed")
     total = np.concatenate([block.astype(WORDS[bits]) for block in words])
     total += np.concatenate([self_mask(s, len(block), bits) for s, block in zip(session.seeds, words)])
     for peer in sorted(held.keys() - {session.client}):

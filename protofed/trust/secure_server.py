@@ -93,6 +93,7 @@ class MaskedSum:
         got = list(shares)
         if len(got) < self.threshold:
             raise MessageError(
-                f"secure sum: {len(got)} of {self.threshold} needed shares of client {client}: nothing is opened"
+                f"secure sum: {len(got)} of {self.threshold} needed shares of client {client}: nothing is "
+                "opened"
             )
         return got[: self.threshold]
