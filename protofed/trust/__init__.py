@@ -1,5 +1,15 @@
 """Who may be trusted with what: attacks, robust averages, noise, secure sums, and what uploads reveal.
 
-settings.py    the settings of a run: attack, robust, dp, max_epsilon
+settings.py    the settings of a run: attack, robust, dp, max_epsilon, secure
 guards.py      the guards that these put into the round loop
+
+secure_settings.py   of secure sums: what must hold, and why a run cannot have them
+secure_crypto.py     keys, encryption, signatures, masks, shares: parts of `cryptography` and Flower
+secure_client.py     a client's side of the protocol, from messages to messages
+secure_server.py     the server's side
+secure_layout.py     what lies where in the vector that is added
+secure_encode.py     from an upload to that vector
+secure_spread.py     from the sums back to uploads that a method can read
+secure_account.py    what is told of them, in records and warnings
+secure_guard.py      secure sums in one process: simulation and rehearsal
 """

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature, InvalidTag
@@ -31,7 +32,10 @@ KEY = 32  # bytes
 SEED = 15  # bytes of a self mask's seed: with its padding one block of Shamir's field
 SEED_SHARE, KEY_SHARE = 4 + 16, 4 + 48  # bytes: number of the share, and the padded secret
 NONCE = 12
-WORDS = {32: np.dtype("<u4"), 64: np.dtype("<u8")}  # what is added, by its bits: sums wrap around
+WORDS: dict[int, np.dtype[Any]] = {
+    32: np.dtype("<u4"),
+    64: np.dtype("<u8"),
+}  # what is added, by its bits: sums wrap around
 
 
 def new_key() -> bytes:

@@ -6,8 +6,8 @@ the cost of an addition. A rehearsal goes through the whole protocol, with every
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..core.errors import MessageError
 from ..core.guard import Guard
 from ..core.record import Nothing
 from ..core.task import Task, Turn
+from .secure_account import Account
 from .secure_client import begin, mask, open_sum, share
 from .secure_crypto import WORDS, is_signed, sign
 from .secure_encode import encode, has_something
@@ -27,7 +28,6 @@ from .secure_server import MaskedSum, threshold_for
 from .secure_settings import Secure
 from .secure_spread import Party, read_first, released, spread
 
-log = logging.getLogger("protofed")
 Blocks = list[np.ndarray]
 Choose = Callable[[np.ndarray], list[int]]  # from the first block: the classes that are opened
 
@@ -40,6 +40,7 @@ class SecureSums(Guard):
         self.secure = secure
         self.masked = masked
         self._own: dict[int, ec.EllipticCurvePrivateKey] = {}
+        self._account = Account(self.task)
         self._record: dict[str, Any] = {}
 
     def combine(self, replies: Replies, state: Any, leg: Leg, turn: Turn) -> Replies:
@@ -82,7 +83,7 @@ class SecureSums(Guard):
         add = self._add_masked if self.masked else _add_plainly
         first, rows = add(f"{turn.round} {turn.leg}".encode(), words, layout.scale.bits, choose)
         summed = read_first(layout, first, parties)
-        self._record = told(layout, summed.figures["clipped"], summed.holders, rows, len(parties), 0)
+        self._record = self._account.of(layout, summed, rows, len(parties), 0)
         return spread(layout, summed, rows, parties, self.task)
 
     def _add_masked(
@@ -99,7 +100,7 @@ class SecureSums(Guard):
         sessions, keys, sealed = {}, {}, {}
         for client in words:
             own = self._own[client]
-            sessions[client], keys[client] = begin(sum_id, client, lambda text, own=own: sign(own, text))
+            sessions[client], keys[client] = begin(sum_id, client, partial(sign, own))
         sizes = [len(block) for block in next(iter(words.values()))]
         for client in words:
             sessions[client], sealed[client] = share(
@@ -126,29 +127,13 @@ class SecureSums(Guard):
         return {"secure": found} if found else {}
 
 
-def told(
-    layout: Layout, clipped: int, holders: np.ndarray, rows: Mapping[int, Any], clients: int, lost: int
-) -> dict[str, Any]:
-    """The round's record of a sum; warns of what was clipped, and if no class is left."""
-    withheld = [c for c in range(layout.classes) if holders[c] and c not in rows]
-    bound = layout.scale.bound
-    if clipped:
-        log.warning("secure: %d values beyond ±%g were clipped (secure_bound)", clipped, bound)
-    if withheld and not rows:
-        log.warning(
-            "secure: no class has enough holders: all are withheld (secure_holders); at most %d hold one",
-            int(holders.max()),
-        )
-    return {"clients": clients, "lost": lost, "withheld": withheld, "clipped": clipped}
-
-
 def _add_plainly(
     sum_id: bytes, words: Mapping[int, Blocks], bits: int, choose: Choose
 ) -> tuple[np.ndarray, dict[int, np.ndarray]]:
     """The sums that the masked ones are."""
     signed = f"<i{bits // 8}"
     total = [
-        np.sum(blocks, axis=0, dtype=WORDS[bits]).view(signed).astype(np.int64)
+        np.add.reduce(list(blocks), dtype=WORDS[bits]).view(signed).astype(np.int64)
         for blocks in zip(*words.values())
     ]
     return total[0], {c: total[1 + c] for c in choose(total[0])}

@@ -52,12 +52,13 @@ def test_masks_change_nothing():
         assert torch.equal(two[key], tensor)
 
 
-def test_a_class_of_too_few_holders_is_withheld():
+def test_a_class_of_too_few_holders_is_withheld(caplog):
     """Class 3 has one holder, 0 has four, 1 and 2 have three and four (see protofed.testing)."""
-    federation, records = played("fedproto", rounds=1, **FINE)
-    assert records[0]["secure"]["withheld"] == [3]
+    federation, records = played("fedproto", **FINE)
+    assert [record["secure"]["withheld"] for record in records] == [[3], [3]]
     assert federation.state.known.tolist() == [9 + 1 + 5 + 3, 7 + 5 + 13, 8 + 5 + 4 + 9, 0, 0]
     assert not federation.state.mean[3].any()
+    assert caplog.text.count("1 of 4 classes are withheld (3): too few clients hold them") == 1
     federation, records = played("fedproto", rounds=1, **{**FINE, "secure_holders": 4})
     assert records[0]["secure"]["withheld"] == [1, 3]
 
@@ -70,7 +71,7 @@ def test_values_beyond_the_bound_are_clipped_and_told(caplog):
 
 def test_no_class_left_is_told(caplog):
     played("fedproto", rounds=1, **{**FINE, "secure_holders": 5})
-    assert "no class has enough holders: all are withheld (secure_holders); at most 4 hold one" in caplog.text
+    assert "all classes are withheld: too few clients hold them (secure_holders)" in caplog.text
 
 
 @pytest.mark.parametrize(
