@@ -32,6 +32,10 @@ class Moments(NamedTuple):
         """Sums of both; with sign −1, of the samples of this one without those of the other."""
         return Moments(*(one + sign * two for one, two in zip(self, other)))
 
+    def times(self, weight: float) -> Moments:
+        """Sums in which every sample counts `weight` times."""
+        return Moments(*(weight * one for one in self))
+
 
 def moments_of(pairs: Iterable[tuple[Tensor, Tensor]], classes: int, gram: bool = True) -> Moments:
     """Sums of features [B, M] with their labels [B], piece by piece."""
@@ -85,22 +89,24 @@ def oas(cov: Tensor, freedom: float) -> float:
     return min(1.0, max(0.0, above / below)) if below > 0 else 1.0
 
 
-def inverse_covariance(m: Moments) -> Tensor:
-    """Σ⁻¹ with Σ = (1−ρ) S + ρ (tr S / M) I, S = scatter / (N − C′), C′ the classes seen.
+def whitened(m: Moments, rows: Tensor) -> Tensor:
+    """Rows times Σ⁻¹ with Σ = (1−ρ) S + ρ (tr S / M) I, S = scatter / (N − C′), C′ the classes seen.
 
-    By eigenvalues: those of S that rounding made negative are 0. Where samples do not spread at all (one a
-    class) Σ is the mean square of a feature times I.
+    By Cholesky; where rounding made S negative, by eigenvalues, of which negative ones are 0. Where samples
+    do not spread at all (one a class) Σ is the mean square of a feature times I.
     """
     size, freedom = len(m.gram), max(1.0, float(m.n.sum() - (m.n > 0).sum()))
     cov = scatter(m) / freedom
     level, rho = float(cov.trace()) / size, oas(cov, freedom)
     square = float(m.gram.trace()) / float(m.n.sum()) / size
     if level <= FLAT * square:
-        return torch.eye(size, dtype=cov.dtype, device=cov.device) / max(square, FLAT)
-    values, vectors = torch.linalg.eigh(cov)
-    values = (1 - rho) * values.clamp(min=0) + max(rho, FLAT) * level
-    inverse: Tensor = (vectors / values) @ vectors.T
-    return inverse
+        return rows / max(square, FLAT)
+    shrunk, least = (1 - rho) * cov, max(rho, FLAT) * level
+    factor, failed = torch.linalg.cholesky_ex(shrunk + least * torch.eye(size).to(cov))
+    if not int(failed):
+        return torch.cholesky_solve(rows.T, factor).T
+    values, vectors = torch.linalg.eigh(shrunk)
+    return (rows @ vectors / (values.clamp(min=0) + least)) @ vectors.T
 
 
 class LinearHead(NamedTuple):
@@ -114,6 +120,10 @@ class LinearHead(NamedTuple):
         """[B, C]; unknown classes far below all others."""
         return (features @ self.weight.T + self.bias).masked_fill(~self.known, UNKNOWN)
 
+    def over(self, temperature: float) -> LinearHead:
+        """Scores divided by a temperature."""
+        return LinearHead(self.weight / temperature, self.bias / temperature, self.known)
+
     def to(self, dtype: torch.dtype) -> LinearHead:
         """In another precision."""
         return LinearHead(self.weight.to(dtype), self.bias.to(dtype), self.known)
@@ -122,7 +132,7 @@ class LinearHead(NamedTuple):
 def gaussian_head(m: Moments) -> LinearHead:
     """Linear discriminant: w_c = Σ⁻¹ μ_c, b_c = −½ μ_cᵀ Σ⁻¹ μ_c."""
     centres = class_centres(m)
-    weight = centres @ inverse_covariance(m)
+    weight = whitened(m, centres)
     return LinearHead(weight, -0.5 * (weight * centres).sum(1), m.n > 0)
 
 
@@ -131,8 +141,9 @@ def log_prior(n: Tensor) -> Tensor:
     return ((n + 1) / (n.sum() + len(n))).log()
 
 
-def fit_temperature(scores: Tensor, y: Tensor, prior: Tensor, known: Tensor) -> float:
-    """The T from 1 to 1000 with the least cross-entropy of scores / T + log prior, over known classes.
+def temper(scores: Tensor, y: Tensor, prior: Tensor, known: Tensor) -> tuple[float, float]:
+    """The T from 1 to 1000 with the least cross-entropy of scores / T + log prior, over known classes, and
+    that cross-entropy.
 
     A few samples that are all told apart would ask for ever more certainty, so targets are softened as in
     Platt scaling: of n samples each counts (n+1)/(n+2) for its class, the rest for others by their priors.
@@ -141,17 +152,17 @@ def fit_temperature(scores: Tensor, y: Tensor, prior: Tensor, known: Tensor) -> 
     mine = known[y]
     scores, y = scores[mine], y[mine]
     if not len(y):
-        return 1.0
+        return 1.0, math.inf
     targets = _softened(y, prior.exp() * known)
     low, high = math.log(COOLEST), math.log(HOTTEST)
-    best = low
+    best, cost = low, math.inf
     for _ in range(FINE):
         grid = torch.linspace(low, high, COARSE, dtype=torch.float64).tolist()
         costs = [float(_cost(scores, targets, prior, known, t)) for t in grid]
-        best = grid[min(range(len(grid)), key=costs.__getitem__)]
+        cost, best = min(zip(costs, grid))
         step = (high - low) / (COARSE - 1)
         low, high = max(math.log(COOLEST), best - step), min(math.log(HOTTEST), best + step)
-    return math.exp(best)
+    return math.exp(best), cost
 
 
 def _softened(y: Tensor, shares: Tensor) -> Tensor:

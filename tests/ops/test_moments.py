@@ -10,15 +10,15 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from protofed.ops.moments import (
     LinearHead,
     Moments,
-    fit_temperature,
     gaussian_head,
-    inverse_covariance,
     log_prior,
     moments_of,
     oas,
     scatter,
     square_of,
+    temper,
     triangle,
+    whitened,
 )
 
 
@@ -82,7 +82,7 @@ def test_discriminant_by_hand():
 
 
 def test_discriminant_is_that_of_scikit_learn_for_the_same_shrinkage():
-    """With Σ from `inverse_covariance` differences of scores are the log-odds of LDA with equal priors."""
+    """With Σ from `whitened` differences of scores are the log-odds of LDA with equal priors."""
     features, y, m = random_moments()
     freedom = len(y) - 4
     rho = oas(scatter(m) / freedom, freedom)
@@ -96,7 +96,9 @@ def test_discriminant_is_that_of_scikit_learn_for_the_same_shrinkage():
 def test_one_sample_a_class_leaves_the_mean_square():
     """Two samples (1, 0) and (0, 3) of two classes do not spread: Σ = (1 + 9) / 2 samples / 2 features."""
     m = moments_of([(floats([[1.0, 0.0], [0.0, 3.0]]), torch.tensor([0, 1]))], 2)
-    torch.testing.assert_close(inverse_covariance(m), torch.eye(2, dtype=torch.float64) / 2.5)
+    torch.testing.assert_close(
+        whitened(m, torch.eye(2, dtype=torch.float64)), torch.eye(2, dtype=torch.float64) / 2.5
+    )
 
 
 def test_prior_by_hand():
@@ -111,15 +113,15 @@ def test_temperature_by_hand():
     prior, known = floats([0.5, 0.5]).log(), torch.tensor([True, True])
     for margin, wrong, wanted in ((20.0, 0, 20 / math.log(11)), (20.0, 1, 20 / math.log(5)), (1.0, 1, 1.0)):
         scores, y = floats([[margin, 0.0]] * 10), torch.tensor([0] * (10 - wrong) + [1] * wrong)
-        assert fit_temperature(scores, y, prior, known) == pytest.approx(wanted, rel=0.01)
+        assert temper(scores, y, prior, known)[0] == pytest.approx(wanted, rel=0.01)
 
 
 def test_temperature_leaves_out_samples_of_classes_that_others_lack():
     scores, prior = floats([[20.0, 0.0, -1e4]] * 10), floats([1 / 3] * 3).log()
     known = torch.tensor([True, True, False])
-    with_third = fit_temperature(scores, torch.tensor([0] * 8 + [1, 2]), prior, known)
-    assert with_third == pytest.approx(fit_temperature(scores[:9], torch.tensor([0] * 8 + [1]), prior, known))
-    assert fit_temperature(scores, torch.full((10,), 2), prior, known) == 1.0
+    with_third = temper(scores, torch.tensor([0] * 8 + [1, 2]), prior, known)
+    assert with_third == pytest.approx(temper(scores[:9], torch.tensor([0] * 8 + [1]), prior, known))
+    assert temper(scores, torch.full((10,), 2), prior, known) == (1.0, math.inf)
 
 
 @pytest.mark.parametrize("cuts", [(50, 120), (1, 2), (199, 200)])
