@@ -35,10 +35,26 @@ def change_files(settings: Mapping[str, Any], change: Callable[[str], str]) -> d
             made[key] = change(file) + text[len(file) :]
     if isinstance(made.get("imports"), list | tuple):
         made["imports"] = [change(str(file)) for file in made["imports"]]
-    for key in ("models", "data"):  # networks, and encoders of text
-        if isinstance(made.get(key), str):
-            made[key] = MODULE.sub(lambda found: change(found[0]), made[key])
+    if isinstance(made.get("data"), str):  # encoders of text
+        made["data"] = MODULE.sub(lambda found: change(found[0]), made["data"])
+    return change_models(made, lambda form: MODULE.sub(lambda found: change(found[0]), form))
+
+
+def change_models(settings: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """The settings with `change` applied to each written form of models: of the clients' networks, and of
+    frozen ones that an option of the method names (`phi=model:FORM`, several joined by +)."""
+    made = dict(settings)
+    if isinstance(made.get("models"), str):
+        made["models"] = change(made["models"])
+    if isinstance(made.get("options"), Mapping):
+        made["options"] = {name: _frozen(value, change) for name, value in made["options"].items()}
     return made
+
+
+def _frozen(value: Any, change: Callable[[str], str]) -> Any:
+    if not isinstance(value, str) or "model:" not in value:
+        return value
+    return "+".join(change(part) if part.strip().startswith("model:") else part for part in value.split("+"))
 
 
 def with_files_beside(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:

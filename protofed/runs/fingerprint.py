@@ -15,7 +15,7 @@ from ..core.checksums import digest
 from ..core.errors import RunError
 from ..core.plugins import plugins
 from ..core.user_files import UserFile, load_file
-from ..core.written_files import files_in
+from ..core.written_files import change_models, files_in
 
 WEIGHTS = re.compile(r"(?<=pretrained=)[^,|]+")  # within the written form of models
 
@@ -53,7 +53,13 @@ def of_settings(settings: Mapping[str, Any]) -> dict[str, str]:
 
 def weights_in(settings: Mapping[str, Any]) -> list[str]:
     """The files of weights that models name, as written."""
-    written = WEIGHTS.findall(str(settings.get("models", "")))
+    written: list[str] = []
+
+    def note(form: str) -> str:
+        written.extend(WEIGHTS.findall(form))
+        return form
+
+    change_models(settings, note)
     return [path for path in dict.fromkeys(written) if Path(path).expanduser().is_file()]
 
 

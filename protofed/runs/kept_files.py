@@ -19,7 +19,7 @@ from ..config import read_recipe
 from ..core.checksums import digest
 from ..core.errors import RunError
 from ..core.user_files import UserFile, absolute, load_file
-from ..core.written_files import change_files, files_in
+from ..core.written_files import change_files, change_models, files_in
 from ..data.moved import path_from, spec_from
 from .about import has_about, read_about
 from .files import write_atomic
@@ -110,10 +110,11 @@ def _with_paths(settings: dict[str, Any], run: Path) -> dict[str, Any]:
         for key in ("data", "public")
         if isinstance(settings.get(key), str)
     }
-    models = settings.get("models")
-    if isinstance(models, str):
-        data["models"] = WEIGHTS.sub(lambda found: path_from(found[0], folder), models)
-    return {**settings, **data}
+
+    def moved(form: str) -> str:
+        return WEIGHTS.sub(lambda found: path_from(found[0], folder), form)
+
+    return {**change_models(settings, moved), **data}
 
 
 def recipe_of_run(path: Path, warn: Callable[[str], None] | None = None) -> dict[str, Any]:

@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from ..config import resolve
+from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
+from ..core.options import options_of
 from ..core.rng import numpy_generator
 from ..runs.modes import AMONG_OWN
 from ..runs.outcome import Outcome
@@ -51,7 +53,7 @@ class Tournament:
     name: str
     about: str
     entrants: tuple[str, ...]  # as `compare` takes methods; the first is the one that others are held against
-    settings: Mapping[str, Mapping[str, Any]]
+    settings: Mapping[str, Mapping[str, Any]]  # `options` of a setting: for entrants that have them
     space: Mapping[str, Mapping[str, Sequence[Any]]]  # entrant, or "all" → option → values
     shared: Mapping[str, Any]
     trials: int = 3
@@ -163,8 +165,11 @@ def _planned(tournament: Tournament, setting: str, entrant: str, point: Point, s
     choice = read_method(entrant)
     weakest, strongest = choice.layers()
     given = {**tournament.shared, **tournament.settings[setting], "validation": tournament.validation}
-    base = resolve(weakest, common_training(given), strongest)
-    config = resolve(weakest, common_training(given), strongest, point_layer(base, point))
+    asked = given.pop("options", {})
+    own = [info.name for info in options_of(methods[choice.method])]
+    options = {"options": {name: value for name, value in asked.items() if name in own}}
+    layers = (weakest, common_training(given), options, strongest)
+    config = resolve(*layers, point_layer(resolve(*layers), point))
     row = f"{setting}: {entrant}" + (f" ({label(point)})" if point else "")
     return Planned(row, replace(config, seed=seed))
 

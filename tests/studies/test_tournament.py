@@ -53,6 +53,14 @@ def _standing(setting: str, entrant: str, *accuracies: float) -> Standing:
     return Standing(setting, entrant, "clf", "defaults", 0.0, accuracies, 0.0, 0.0, 10.0, 1.0, 30.0, "")
 
 
+def test_options_of_a_setting_reach_those_that_have_them(file: Path) -> None:
+    file.write_text(TEXT + "[settings.small.options]\nlam = 0.5\n")
+    plan = plan_trials(read_tournament(str(file)))
+    first, second = (trials[0][1].config.options for trials in plan.values())
+    assert first["lam"] == 0.5
+    assert "lam" not in second
+
+
 def test_every_entrant_has_as_many_trials_and_its_defaults_first(file: Path) -> None:
     cup = read_tournament(str(file))
     found = {entrant: points(cup, "small", entrant) for entrant in cup.entrants}
