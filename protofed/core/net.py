@@ -82,10 +82,13 @@ class Net(ABC):
 class LiveNet(Net):
     """Real modules whose parameters are overwritten by the client at work: the fast path."""
 
-    def __init__(self, modules: Modules, frozen: Modules, part: str = "model"):
+    def __init__(
+        self, modules: Modules, frozen: Modules, part: str = "model", asked: list[bool] | None = None
+    ):
         self.modules = modules
         self.frozen = frozen
         self.part = part
+        self.asked = asked or [False]  # whether the parameters themselves were handed out; one for all parts
         self._module = modules[part]
 
     def __call__(self, *args: Tensor) -> Any:
@@ -99,7 +102,7 @@ class LiveNet(Net):
         return out
 
     def __getitem__(self, part: str) -> LiveNet:
-        return LiveNet(self.modules, self.frozen, part)
+        return LiveNet(self.modules, self.frozen, part, self.asked)
 
     def at(self, tensors: Mapping[str, Tensor], training: bool = False) -> BoundNet:
         if training:
@@ -114,6 +117,7 @@ class LiveNet(Net):
         }
 
     def parameters(self, *prefixes: str) -> Tree:
+        self.asked[0] = True
         found = self._parameters
         return {n: p for n, p in found.items() if selects(prefixes, n)} if prefixes else dict(found)
 

@@ -31,6 +31,11 @@ class Opt:
         return replace(self, lr=self.lr * factor)
 
 
+def prefix_of(name: str, opts: Mapping[str, Opt]) -> str:
+    """The longest prefix that has an optimiser for this parameter."""
+    return max((prefix for prefix in opts if name.startswith(prefix)), key=len)
+
+
 class Stepper:
     """Steps the named parameters of one client."""
 
@@ -39,8 +44,7 @@ class Stepper:
         optimiser of its own: gradients are clipped by the norm of the parameters under it."""
         parts: dict[str, list[int]] = {}
         for i, name in enumerate(names):
-            prefix = max((p for p in opts if name.startswith(p)), key=len)
-            parts.setdefault(prefix, []).append(i)
+            parts.setdefault(prefix_of(name, opts), []).append(i)
         self._parts = [(opts[prefix], index) for prefix, index in parts.items()]
         self._memory: dict[tuple[str, int], Tensor] = {}
 

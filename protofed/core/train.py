@@ -18,8 +18,9 @@ from .algorithm import Algorithm, Leg, Phase, View
 from .data import Batch, LocalData, batch_rows
 from .dropout import SeededDropout, dropout_layers
 from .errors import ConfigError
+from .fused import FusedUpdates
 from .net import LiveNet, selects
-from .optim import Opt, Stepper
+from .optim import Opt, Stepper, prefix_of
 from .record import Record, Tree
 from .rng import seeded
 from .stages import stage
@@ -65,6 +66,9 @@ class Trainer(ABC):
         """One step of the clients `rows`: their batches are of one size, `seeds` are those of their dropout
         layers (none without such layers)."""
 
+    def close(self) -> None:
+        """After the last step, also if it failed."""
+
     def loss(self, net: Any, batch: Batch, view: View) -> Loss:
         """The phase's loss hook; its second result is optional."""
         out = getattr(self.task.algorithm, self.phase.loss)(net, batch, view)
@@ -80,7 +84,9 @@ class Alone(Trainer):
         for name, parameter in live.items():
             parameter.requires_grad_(name in moving)
         self.params = [live[name] for name in self.trained]
-        self.stepper = Stepper(self.trained, phase_opts(self.task, phase, self.turn))
+        opts = phase_opts(self.task, phase, self.turn)
+        self.stepper = Stepper(self.trained, opts)
+        self.fused = FusedUpdates(self.net, {name: opts[prefix_of(name, opts)] for name in self.trained})
         self.layers = [layer for module in self.net.modules.values() for layer in dropout_layers(module)]
 
     def step(self, rows: list[int], batches: list[Batch], seeds: Sequence[Tensor]) -> Loss:
@@ -93,11 +99,23 @@ class Alone(Trainer):
             grads = torch.autograd.grad(loss, self.params, allow_unused=True)
         with stage("optimiser"):
             self.stepper.step(self.params, grads)
+            self.fused.after_step()
         return loss[None], {key: value[None] for key, value in sums.items()}
+
+    def close(self) -> None:
+        """Leave the live net as it was."""
+        self.fused.remove()
 
 
 def train(trainer: Trainer, number: int) -> None:
     """All steps of a phase, number `number` of its leg."""
+    try:
+        _train(trainer, number)
+    finally:
+        trainer.close()
+
+
+def _train(trainer: Trainer, number: int) -> None:
     sessions, phase, task = trainer.sessions, trainer.phase, trainer.task
     algorithm, skip = task.algorithm, has_batchnorm(trainer.net, phase.eval)
     batches = [phase_batches(session, phase, number, skip) for session in sessions]
