@@ -77,6 +77,7 @@ def command(args: argparse.Namespace) -> int:
     console = make_console()
     console.print(_table(found))
     if args.every_step:
+        console.print("η <  at every local step (Eq. 16):", highlight=False)
         console.print(_steps_table(found))
     method: Any = experiment.task.algorithm
     for line in [*_words(found, experiment.task.opt.lr, method.lam, args.eps), *_departures(method)]:
@@ -116,7 +117,7 @@ def _table(found: list[Advice]) -> Table:
 
 def _steps_table(found: list[Advice]) -> Table:
     """Rows: local steps e'; columns: clients."""
-    table = Table(title="η <  at every local step (Eq. 16)")
+    table = Table()
     table.add_column("e'")
     for one in found:
         table.add_column(f"client {one.constants.client}", justify="right")
