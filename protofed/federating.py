@@ -16,6 +16,7 @@ from .engines.base import Engine
 from .engines.federation import Federation
 from .engines.store import Store
 from .engines.workers import own_cores
+from .runs.class_counts import most_holders
 from .trust.guards import make_guards
 
 log = logging.getLogger("protofed")
@@ -44,7 +45,7 @@ def make_federation(config: Config, task: Task, data: ClientData) -> Federation:
         data = Merged(data, task.clients - plan.newcomers)
         plan = replace(plan, newcomers=task.clients - 1, sample=None, participation=1.0, stragglers=0.0)
     asked = plan.participants(task.clients)  # too many: an error now rather than in the first round
-    guards = make_guards(config.trust, task, asked)
+    guards = make_guards(config.trust, task, asked, holders=lambda: most_holders(data, task.C))
     engine = make_engine(config, task, data)
     return Federation(task, data, engine, plan, config.system.on_failure, guards)
 

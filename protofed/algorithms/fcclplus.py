@@ -131,7 +131,7 @@ class FcclPlus(Algorithm):
     def broadcast(self, state: State, turn: Turn) -> Record:
         if turn.leg == "public":
             return Knowledge(state.logits, state.similar)
-        wanted = turn.leg == "local" or not state.joined[turn.client]
+        wanted = turn.leg == "local" or turn.client is None or not state.joined[turn.client]
         return Weights(state.weights if wanted else {})
 
     def aggregate(self, state: State, replies: Replies, turn: Turn) -> State:

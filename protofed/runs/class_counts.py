@@ -39,6 +39,11 @@ def count_rows(data: ClientData, classes: int) -> Tensor:
     return torch.cat(parts)
 
 
+def most_holders(data: ClientData, classes: int) -> int:
+    """Clients that train on the class which most have."""
+    return int(torch.bincount(count_rows(data, classes)[:, 1], minlength=1).max())
+
+
 def counts_of(rows: Tensor, client: int, classes: int) -> Tensor:
     """Samples [C] of each class that a client trained on."""
     own = rows[rows[:, 0] == client]

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..core.guard import Guard
 from ..core.task import Task
+from .robust import make_robust
 from .settings import Trust
 
 
-def make_guards(trust: Trust, task: Task, participants: int, sums: str = "added") -> tuple[Guard, ...]:
+def make_guards(
+    trust: Trust,
+    task: Task,
+    participants: int,
+    sums: str = "added",
+    holders: Callable[[], int] | None = None,
+) -> tuple[Guard, ...]:
     """The guards that the settings ask for; ConfigError, before training, where one of them is of no use.
     `participants`: clients that are asked in a round. `sums` of secure runs: "added" here, "masked" here as
-    in a deployment, or "elsewhere" by the engine."""
+    in a deployment, or "elsewhere" by the engine. `holders`: clients with the class that most have."""
     guards: list[Guard] = []
+    if trust.robust is not None:
+        guards.append(make_robust(trust.robust, task, participants, holders))
     if trust.secure:
         from .secure_settings import check_secure, secure_of
 

@@ -7,7 +7,7 @@ know. What a leg declares as `averages` is all that the server uses of its uploa
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -15,10 +15,11 @@ import torch
 from ..core.algorithm import Leg
 from ..core.answer import Replies, Reply
 from ..core.averages import Averaged
+from ..core.errors import ConfigError
 from ..core.guard import Guard
 from ..core.record import Record
 from ..core.task import Task, Turn
-from .defences._base import Defence
+from .defences._base import Defence, defences
 from .gathering import capped_counts, field_rows, spread_values
 
 log = logging.getLogger("protofed")
@@ -100,3 +101,47 @@ class Robust(Guard):
                 self.defence.name,
                 named,
             )
+
+
+def make_robust(
+    written: str, task: Task, participants: int, holders: Callable[[], int] | None = None
+) -> Robust:
+    """The guard that --robust asks for; ConfigError where it would be of no use."""
+    defence, said = defences.make(written), f"--robust {written}"
+    if defence.name != "mean":
+        _check_averages(said, task)
+        _check_enough(said, defence, task, participants, holders)
+    return Robust(defence, task)
+
+
+def _check_averages(said: str, task: Task) -> None:
+    """That the server of the method averages, and nothing else."""
+    method = task.algorithm
+    remedy = "only an average can be made robust: use a method that averages, such as fedproto or fedavg"
+    if method.single:
+        raise ConfigError(f"{said}: {method.name} {method.single}; {remedy}")
+    added = [averaged.field for leg in method.legs for averaged in leg.averages if averaged.added]
+    if added:
+        raise ConfigError(
+            f"{said}: {method.name} adds up {added[0]} of clients of unlike size, once each: their median is "
+            f"no sum; {remedy}"
+        )
+
+
+def _check_enough(
+    said: str, defence: Defence, task: Task, participants: int, holders: Callable[[], int] | None
+) -> None:
+    """That as many uploads can come as the rule needs."""
+    least = defence.least()
+    whose = f"{least} uploads (2f + {defence.beyond})"
+    if participants < least:
+        raise ConfigError(
+            f"{said}: needs {whose} to withstand {defence.f or 1}; a round has {participants} clients; "
+            "ask more of them, or lower f"
+        )
+    by_class = all(averaged.by for leg in task.algorithm.legs for averaged in leg.averages)
+    if by_class and holders is not None and (most := holders()) < least:
+        raise ConfigError(
+            f"{said}: needs {whose} of a class to withstand {defence.f or 1}; no class is held by more than "
+            f"{most} clients; lower f, or give clients more classes"
+        )

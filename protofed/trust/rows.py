@@ -62,7 +62,7 @@ def weighted_mean(x: Tensor, w: Tensor) -> Tensor:
 
 def ranks(values: Tensor) -> Tensor:
     """Place of each value [..., M] in the order along the last axis, from 0."""
-    return values.argsort(-1, stable=True).argsort(-1)
+    return values.argsort(dim=-1, stable=True).argsort(-1)
 
 
 def shortened(x: Tensor, radius: Tensor, centre: Tensor) -> Tensor:

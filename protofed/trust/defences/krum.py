@@ -1,6 +1,6 @@
 """Krum and Multi-Krum (Blanchard et al., NeurIPS 2017): the row, or the m − f rows, with the least mean of
-squared distances to the m − f − 1 rows next to it. (The paper takes m − f − 2; byzfl, the oracle of the tests,
-takes one more, which also serves small classes.)"""
+squared distances to the m − f − 1 rows next to it. (The paper takes m − f − 2; byzfl, the oracle of the
+tests, takes one more, which also serves small classes.)"""
 
 from __future__ import annotations
 
