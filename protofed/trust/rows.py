@@ -46,7 +46,7 @@ class Rows(NamedTuple):
 
     def distances(self, points: Tensor) -> Tensor:
         """Distance [G, M] of each row to its group's point [G, D]; 0 where there is no row."""
-        return (self.x - points[:, None]).norm(dim=2) * self.there
+        return _lengths(self.x - points[:, None]) * self.there
 
     def pairs(self) -> Tensor:
         """Distances [G, M, M] between the rows of a group; infinite where one is missing."""
@@ -68,7 +68,7 @@ def ranks(values: Tensor) -> Tensor:
 def shortened(x: Tensor, radius: Tensor, centre: Tensor) -> Tensor:
     """Rows [G, M, D] brought within a radius [G] around a centre [G, D]."""
     apart = x - centre[:, None]
-    factor = (radius[:, None] / apart.norm(dim=2).clamp(min=TINY)).clamp(max=1)
+    factor = (radius[:, None] / _lengths(apart).clamp(min=TINY)).clamp(max=1)
     return centre[:, None] + apart * factor[:, :, None]
 
 
@@ -84,3 +84,8 @@ def mixed(rows: Rows, f: Tensor) -> Tensor:
     near = ranks(rows.pairs()) < (rows.m - f)[:, None, None]
     share = near * (rows.w * rows.there)[:, None, :]
     return share.to(rows.x.dtype) @ rows.x / share.sum(2, keepdim=True).clamp(min=TINY).to(rows.x.dtype)
+
+
+def _lengths(x: Tensor) -> Tensor:
+    found: Tensor = torch.linalg.vector_norm(x, dim=-1)
+    return found

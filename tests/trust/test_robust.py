@@ -56,7 +56,8 @@ def test_holders_stand_in_the_record_and_few_are_warned_about(caplog: pytest.Log
         records = Toy("fedproto").build(robust="median", rounds=2).play(None)
     assert [record["holders"] for record in records] == [[4, 3, 4, 1, 0]] * 2
     said = [record.message for record in caplog.records if "robust median" in record.message]
-    assert len(said) == 1 and "class 3 " in said[0]
+    assert len(said) == 1
+    assert "class 3 " in said[0]
     assert Toy("fedproto").build(robust="mean", rounds=1).play(None)[0]["holders"] == [4, 3, 4, 1, 0]
 
 

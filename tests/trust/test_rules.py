@@ -47,7 +47,7 @@ def test_rules_by_hand() -> None:
     assert value("bound:radius=5", rows_of(LINE)) == [3.2]
     assert value("clipping:tau=1", rows_of(LINE, centre=[2.0])) == [2.4]  # 2 + (−1 + 0 + 1 + 1 + 1) / 5
     assert value("clipping", rows_of(LINE, centre=[2.0])) == [2.4]  # distances 1, 0, 1, 8, 98
-    # the geometric median is 3; distances 2, 1, 0, 7, 97, so that 10 (7 > 2 · 2) and 100 are left out
+    # the geometric median is 3; distances 2, 1, 0, 7, 97, so that 10 (7 > 3 · 2) and 100 are left out
     assert value("filter", rows_of(LINE)) == pytest.approx([2.0], abs=1e-3)
 
 

@@ -29,7 +29,7 @@ FEW = 3  # rows from which on there can be a majority
 class Filter(Defence):
     """The mean without outliers, also where few clients hold a class."""
 
-    times: float = option(2.0, "farthest row that counts, in median distances to the class's median", above=0)
+    times: float = option(3.0, "farthest row that counts, in median distances to the class's median", above=0)
 
     def rule(self, rows: Rows, f: Tensor) -> Tensor:
         middle = geometric_median(rows, torch.ones_like(rows.x[:, :, 0]), STEPS, NU)
