@@ -70,6 +70,7 @@ class System:
     dtype: str = option("float32", "precision", choices=("float32", "float64"))
     threads: int = option(1, "torch threads in this process", low=1, high=1024)
     eval_every: int = option(1, "rounds between tests (the last round is always tested)", low=1)
+    eval_start: bool = option(False, "test before the first round too: what the first weights reach")
     eval_clients: int | None = option(None, "test only so many clients (drawn once from the seed)", low=1)
     balanced: int = option(
         20, "test samples of each class on which the last round tests every client's model; 0: none", low=0

@@ -99,7 +99,8 @@ class Experiment:
         losses = Outcome(run.lines("metrics.jsonl") if run else []).column("train_loss")
         aloud = Aloud(self.config.method, last)
         while self.federation.round < last:
-            record = self.federation.play()
+            start = self._start()
+            record = self.federation.play() | start
             due = record["round"] % system.eval_every == 0 or record["round"] == last
             losses.append(number_in(record, ["train_loss"]))
             if due:
@@ -113,6 +114,14 @@ class Experiment:
             if progress:
                 progress(record)
         return records
+
+    def _start(self) -> dict[str, Any]:
+        """A test before any training, as part of the first round's record: by the classifier, if there is
+        one, since there are no prototypes yet."""
+        if self.federation.round or not self.config.system.eval_start:
+            return {}
+        found = summarise(self.federation.evaluate(self.tested()))["acc"]
+        return {"start": {mode: found[mode] for mode in found if mode == "clf" or "clf" not in found}}
 
     def _test(self, run: RunDir | None, round: int, losses: Sequence[float], last: bool) -> dict[str, Any]:
         started, federation = time.perf_counter(), self.federation

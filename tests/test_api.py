@@ -17,6 +17,7 @@ import protofed
 from protofed import Client, Model, ProtofedError
 from protofed.core.errors import ConfigError, DataError
 from protofed.runs.directory import RunDir
+from protofed.runs.outcome import Outcome
 
 QUICK = {"rounds": 3, "epochs": 1, "lr": 0.05, "engine": "sequential"}
 
@@ -272,3 +273,17 @@ def test_the_first_python_block_of_the_readme_runs(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", block[1]], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+def test_a_test_before_training(tmp_path):
+    """What the first weights reach is part of the first round's record alone, and changes nothing later."""
+    settings = {"rounds": 2, "clients": 4, "engine": "sequential", "models": "mlp"}
+    plain = protofed.run("local", **settings)
+    tested = protofed.run("local", eval_start=True, out=tmp_path / "run", **settings)
+    assert ["start" in record for record in tested.metrics] == [True, False]
+    assert not any("start" in record for record in plain.metrics)
+    assert [r["acc"] for r in tested.metrics] == [r["acc"] for r in plain.metrics]
+    start = Outcome.read(tmp_path / "run").start("clf")
+    assert 0 <= start < tested.metrics[-1]["acc"]["clf"]["mean"]
+    untrained = protofed.run("local", **{**settings, "lr": 1e-12, "rounds": 1})
+    assert start == untrained.metrics[-1]["acc"]["clf"]["mean"]

@@ -17,7 +17,7 @@ from ..studies.claims import as_claims, claims
 from ..studies.published import check_page, publish
 from ..studies.recipe import Recipe, load_recipe, recipe_ids
 from ..studies.reproduce import Selection, plan_reproduction
-from ..studies.reproduction_table import as_records, claims_table, compact, markdown
+from ..studies.reproduction_table import as_records, claims_table, compact, markdown, rounds_table
 from ..studies.study_charts import draw_recipe
 from ..studies.study_files import own_name, runs_of, study_mark, write_study
 from ..studies.tables import Table
@@ -76,7 +76,11 @@ def command(args: argparse.Namespace) -> int:
         paths.append(draw_recipe(recipe, found, out / f"{name}.png"))
     if args.publish:
         paths += publish(args.publish, recipe, found, checked, text, _command())
-    tables = [compact(recipe, found), *([claims_table(checked)] if checked else [])]
+    tables = [
+        compact(recipe, found),
+        *rounds_table(recipe, found),
+        *([claims_table(checked)] if checked else []),
+    ]
     print_tables(tables, records, args.format)
     say_written(paths, done, args)
     return 0

@@ -26,6 +26,9 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser("show", allow_abbrev=False)
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
+    parser.add_argument(
+        "--target", type=float, metavar="PERCENT", help="also the first round with at least this accuracy"
+    )
     parser.add_argument("--json", action="store_true", help="print the last record as JSON")
     parser.set_defaults(function=show)
 
@@ -38,11 +41,11 @@ def show(args: argparse.Namespace) -> int:
             json.dumps({"config": run.config, "last": run.lines[-1] if run.lines else None}) + "\n"
         )
     else:
-        print_run(RunDir.open(args.run))
+        print_run(RunDir.open(args.run), args.target)
     return 0
 
 
-def print_run(directory: RunDir) -> None:
+def print_run(directory: RunDir, target: float | None = None) -> None:
     """A table of accuracies under their names, and lines about cost and state."""
     run, console = Outcome.read(directory.path), make_console()
     finished = run.finished  # a damaged run shows before anything is printed
@@ -54,6 +57,8 @@ def print_run(directory: RunDir) -> None:
             console.print(
                 "balanced: every client's model on the same test of all classes alike", highlight=False
             )
+        for line in [*_before(run), *([] if target is None else _reached(run, target))]:
+            console.print(line, highlight=False)
     for change in run.about.changes:
         said = f"warning: not one training: {change}; its rounds before and after it do not belong together"
         console.print(said, highlight=False, markup=False, style="yellow")
@@ -81,6 +86,27 @@ def print_run(directory: RunDir) -> None:
             highlight=False,
         )
     console.print(f"run: {run.path}", highlight=False, soft_wrap=True)
+
+
+def _before(run: Outcome) -> list[str]:
+    """What the first weights reached, if that was tested."""
+    known = [(mode, run.start(mode)) for mode in run.modes if not math.isnan(run.start(mode))]
+    return [f"before training: {', '.join(f'{mode} {value:.2f}' for mode, value in known)}"] if known else []
+
+
+def _reached(run: Outcome, target: float) -> list[str]:
+    """The first round at a target, for each prediction, with the time and the bytes until then."""
+    lines = []
+    for mode in run.modes:
+        if (round := run.reached(mode, target)) is None:
+            lines.append(f"{target:g} % not reached by {mode} in {run.rounds} rounds")
+            continue
+        until = run.until(round)
+        lines.append(
+            f"{target:g} % reached by {mode} in round {round}, after {until.seconds:,.1f} s and "
+            f"{until.bytes:,} bytes"
+        )
+    return lines
 
 
 def _named_classes(names: Sequence[str]) -> str:

@@ -3,5 +3,6 @@
 scores.py          accuracy over clients, by prediction mode
 collapse.py        majority and chance beside it, and whether models have collapsed
 formulas.py        measures that the papers report beside accuracy
+released.py        FedProto's ± as its released evaluation prints it
 theory.py          FedProto's convergence bounds
 """

@@ -213,6 +213,14 @@ class Outcome:
         found = rounds_to_converge(list(values.values()))
         return list(values)[found - 1] if found else None
 
+    def start(self, mode: str, stat: str = "mean") -> float:
+        """The value before the first round; NaN if there was no test (`eval_start`)."""
+        return number_in(self.lines[0] if self.lines else {}, ["start", mode, stat])
+
+    def reached(self, mode: str, target: float, stat: str = "mean") -> int | None:
+        """The first tested round with at least this value; None if there is none."""
+        return next((round for round, v in self._measured(mode, stat).items() if v >= target), None)
+
     def _measured(self, mode: str, stat: str) -> dict[int, float]:
         """Round → value, of the tests that have one."""
         values = {test.round: _value(test, mode, stat) for test in self.tests}
@@ -233,6 +241,18 @@ class Outcome:
             return {}
         pairs = zip(line["clients"], line["acc"][mode])
         return {int(client): float(value) for client, value in pairs if value is not None}
+
+    def released_spread(self, mode: str, round: int | None = None) -> float:
+        """The spread over clients as FedProto's released evaluation prints it; NaN without counts of test
+        samples (a run of an earlier version) or without a classifier."""
+        line = self.client_test(round) or {}
+        acc, n = line.get("acc", {}), line.get("n")
+        if n is None or "clf" not in acc or mode not in acc or not all(n):
+            return math.nan
+        from ..metrics.released import running_accuracies, spread
+
+        clf, other = ([a * m / 100 for a, m in zip(acc[name], n)] for name in ("clf", mode))
+        return spread(running_accuracies(n, clf, None if mode == "clf" else other))
 
     def participants(self, round: int) -> list[int] | None:
         """Clients whose uploads were used in a round; None if the round did not keep them: it had more

@@ -32,10 +32,10 @@ def scores_of(record: RoundRecord) -> Scores:
 
 
 def per_client(scores: Sequence[Score]) -> dict[str, Any]:
-    """A test as a line of clients.jsonl: accuracies by mode, null for a client without test samples."""
+    """A test as a line of clients.jsonl: test samples, and accuracies by mode, null for a client without."""
     modes = next((s.correct for s in scores if s.n), {})
     acc = {m: [100.0 * s.correct[m] / s.n if s.n else None for s in scores] for m in modes}
-    return {"clients": [s.client for s in scores], "acc": acc}
+    return {"clients": [s.client for s in scores], "n": [s.n for s in scores], "acc": acc}
 
 
 def headline(record: RoundRecord, modes: Sequence[str]) -> str:

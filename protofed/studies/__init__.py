@@ -6,6 +6,7 @@
     reuse       which runs on disk are what is planned            reuse.py
     numbers     what a cell takes from what runs reached          measures.py, model_measures.py
     claims      orders that a paper claims, and their statistics  evidence.py, claims.py
+    correlation of what a table measures with accuracy            correlation.py
     footnotes   majority class, chance and collapsed runs         footnotes.py
     table       terminal, Markdown, LaTeX, CSV, JSON              tables.py
     page        of a reproduction, and its outcome beside it      published.py

@@ -2,7 +2,8 @@
 
 Verdicts: `agrees` within the recipe's tolerance, `better`, `worse` (or `differs`, for costs), `not
 comparable` with the reason (stand-in data, fewer rounds, changed settings), `no number` where the paper
-prints none, `not run`. Every cell shows the difference all the same.
+prints none, `not run`, `not measured` where runs do not have the number (a target not reached). Every cell
+shows the difference all the same.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from .statistics import mean, sample_std
 
 AGREES, BETTER, WORSE, DIFFERS = "agrees", "better", "worse", "differs"
 NOT_COMPARABLE, NO_NUMBER, NOT_RUN = "not comparable", "no number", "not run"
+NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Cell:
     ran: tuple[str, ...] = ()  # seeds and, where it is an average, settings that it is over
     mode: str = ""  # prediction
     training: Training = Training()
+    accuracy: float = math.nan  # of the same runs, where a recipe correlates with it
+    converged: float = math.nan  # rounds until the accuracy stays, mean over the runs
     evidence: Evidence = NONE
 
 
@@ -99,6 +103,8 @@ def _from_runs(recipe: Recipe, plan: CellPlan, done: Mapping[str, Done]) -> Cell
         ran=tuple(named[run.path] for run in every),
         mode=mode,
         training=training_of(every),
+        converged=mean([c for run in every if (c := run.converged(mode)) is not None]),
+        accuracy=_accuracy(recipe, plan, by_seed),
         evidence=evidence_of(recipe.about, plan.column, mode, by_seed, values, named),
     )
 
@@ -117,6 +123,16 @@ def _value(run: Outcome, recipe: Recipe, plan: CellPlan, beside: tuple[Path | No
     return value_of(run, _mode(plan, run), recipe.about, plan.column, beside)
 
 
+def _accuracy(recipe: Recipe, plan: CellPlan, by_seed: Sequence[Sequence[Outcome]]) -> float:
+    if not recipe.about.correlate:
+        return math.nan
+    column, about = replace(plan.column, measure=recipe.about.correlate), recipe.about
+    runs = [
+        [value_of(run, _mode(plan, run), about, column, (None, None)) for run in some] for some in by_seed
+    ]
+    return mean([mean(values) for values in runs])
+
+
 def _mode(plan: CellPlan, run: Outcome) -> str:
     return plan.row.mode or run.modes[0]
 
@@ -132,7 +148,8 @@ def _spread(
     about = recipe.about
     if about.spread == "clients":
         runs = [run for of_seed in by_seed for run in of_seed]
-        return mean([client_spread(run, _mode(plan, run), about, plan.column) for run in runs])
+        released = plan.row.released_spread
+        return mean([client_spread(run, _mode(plan, run), about, plan.column, released) for run in runs])
     if about.spread == "over" or plan.column.over:
         return mean([sample_std(of_seed) for of_seed in values])
     return sample_std([mean(of_seed) for of_seed in values])
@@ -156,7 +173,7 @@ def _incomplete(plan: CellPlan, by_seed: Sequence[Sequence[Outcome]]) -> list[st
 def _judged(recipe: Recipe, plan: CellPlan, cell: Cell) -> Cell:
     difference = cell.ours - cell.paper
     if math.isnan(cell.ours):
-        verdict = NOT_RUN
+        verdict = NOT_MEASURED if cell.seeds else NOT_RUN
     elif math.isnan(cell.paper):
         verdict = NO_NUMBER
     elif cell.why:

@@ -45,7 +45,7 @@ def claims(recipe: Recipe, found: Sequence[Cell]) -> list[Claim]:
     rows = {cell.row for cell in found}
     orders = [order for order in recipe.orders if {order.above, order.below} <= rows]
     reached = {cell.column for cell in found if not math.isnan(cell.ours)}
-    columns = [column for column in recipe.columns if column.name in reached]
+    columns = [column for column in recipe.columns if column.name in reached and column.measure != "start"]
     return [_claim(order, column, recipe, by_name) for order in orders for column in columns]
 
 
@@ -84,7 +84,7 @@ def _told(gap: float, one: Cell, two: Cell, spread: bool, smaller: bool) -> tupl
     if len(shared) < FEWEST_PAIRS:
         return False, f"by {gap:+.2f}; {len(shared)} {_pairs(shared)} too few for a test"
     p = paired_p(first, second)
-    said = f"by {gap:+.2f}; p = {p:.2g} over {len(shared)} {_pairs(shared)}"
+    said = f"by {gap:+.2f}; p = {p:.3g} over {len(shared)} {_pairs(shared)}"
     gaps = mean([first[key] - second[key] for key in shared]) * (-1 if smaller else 1)
     if p >= LEVEL:
         return False, said

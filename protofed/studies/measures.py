@@ -12,7 +12,7 @@ from .recipe import About, Column
 ACCURACIES = ("last", "best", "smoothed")
 LOSSES = ("train_loss", "test_loss")  # means over the last tenth of the rounds
 LOWER_IS_BETTER = (
-    *LOSSES, "last_loss", "proto_distance", "gradients", "mmd", "aggregate_loss", "train_error",
+    *LOSSES, "last_loss", "rounds_to", "proto_distance", "gradients", "mmd", "aggregate_loss", "train_error",
 )  # fmt: skip
 
 
@@ -34,6 +34,11 @@ def value_of(
         return run.smoothed_line(measure)
     if measure == "last_loss":
         return run.last_loss
+    if measure == "start":
+        return run.start("clf", about.accuracy)  # there are no prototypes yet
+    if measure == "rounds_to":
+        found = run.reached(mode, column.target or 0, about.accuracy)
+        return math.nan if found is None else found
     if column.client is not None:
         round = run.best(mode, about.accuracy)[1] if measure == "best" else None
         return run.clients(mode, round).get(column.client, math.nan)
@@ -42,13 +47,15 @@ def value_of(
     return run.last(mode, about.accuracy) if measure == "last" else run.smoothed(mode, about.accuracy)
 
 
-def client_spread(run: Outcome, mode: str, about: About, column: Column) -> float:
-    """Standard deviation over clients in the round that is reported; NaN for what clients do not have."""
+def client_spread(run: Outcome, mode: str, about: About, column: Column, released: bool = False) -> float:
+    """Standard deviation over clients in the round that is reported, or what the released evaluation makes of
+    it; NaN for what clients do not have."""
     measure = column.measure or about.measure
     if measure not in ACCURACIES:
         return math.nan
     if column.round is not None:
         run = run.until(column.round)
-    if measure == "best":
-        return run.at(run.best(mode, about.accuracy)[1], mode, "std")
-    return run.last(mode, "std")
+    round = run.best(mode, about.accuracy)[1] if measure == "best" else None
+    if released:
+        return run.released_spread(mode, round)
+    return run.last(mode, "std") if round is None else run.at(round, mode, "std")

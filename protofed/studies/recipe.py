@@ -31,6 +31,7 @@ from .recipe_checks import check_recipe
 
 MEASURES = (
     "last", "best", "smoothed", "train_loss", "test_loss", "last_loss",  # of the rounds' records
+    "start", "rounds_to",  # accuracy before training; rounds to the accuracy `target`
     "proto_distance", "amm", "gradients", "margin_ratio", "mmd", "ffd",  # of the models
     "aggregate_loss", "train_error",  # of the models, on training samples
 )  # fmt: skip
@@ -46,6 +47,7 @@ class Row:
     options: dict[str, Any] = option({}, "its options")
     settings: dict[str, Any] = option({}, "settings of this row")
     mode: str = option("", "prediction mode; default: the method's main one")
+    released_spread: bool = option(False, "± over clients as FedProto's released evaluation prints it")
     stand_in: str = option("", "why its numbers do not compare")
 
 
@@ -60,6 +62,7 @@ class Column:
     run: bool = option(True, "false: printed only, cannot be run")
     client: int | None = option(None, "accuracy of this client instead of the mean", low=0)
     measure: str | None = option(None, "instead of the recipe's", choices=MEASURES)
+    target: float | None = option(None, "accuracy that `rounds_to` waits for", low=0)
     tolerance: float | None = option(None, "instead of the recipe's", low=0)
     x: float | None = option(None, "position in the figure")
     panel: str = option("", "panel of the figure; default: one for each measure")
@@ -93,6 +96,8 @@ class About:
     better: str = option("higher", "which way is better", choices=("higher", "lower", "neither"))
     digits: int = option(2, "decimals that are printed", low=0)
     over: dict[str, Any] = option({}, "setting and its values, averaged in a cell")
+    correlate: str = option("", "accuracy that is correlated with the measure", choices=("", *MEASURES[:3]))
+    correlation: tuple[float, ...] = option((), "as printed: Pearson's r, and p")
     reference: str = option("", "row whose features MMD and FFD take as the aim")
     baseline: str = option("", "row whose MMD FFD compares with")
     costs: str = option("", "name of the computation, for tables that need no training")

@@ -57,6 +57,10 @@ def _check_measures(recipe: Recipe, where: str) -> None:
     for column in recipe.columns:
         measure = column.measure or about.measure
         missing = [kind for kind in ("reference", "baseline") if not getattr(about, kind)]
+        if measure == "rounds_to" and column.target is None:
+            raise ConfigError(
+                f"{where}: column {column.name}: rounds_to needs target, an accuracy in percent"
+            )
         if measure in ("mmd", "ffd") and missing:
             raise ConfigError(f"{where}: column {column.name}: {measure} needs about.{missing[0]}, a row")
     for place, over in [("about", about.over), *((f"column {c.name}", c.over) for c in recipe.columns)]:

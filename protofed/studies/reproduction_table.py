@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..runs.modes import title
-from .cells import AGREES, BETTER, DIFFERS, NO_NUMBER, NOT_COMPARABLE, NOT_RUN, WORSE, Cell
+from .cells import AGREES, BETTER, DIFFERS, NO_NUMBER, NOT_COMPARABLE, NOT_MEASURED, NOT_RUN, WORSE, Cell
 from .claims import Claim
+from .correlation import correlation_note
 from .footnotes import finding_notes, level_note, marked
 from .likeness import Training, different
 from .recipe import Recipe
@@ -18,6 +19,7 @@ from .tables import Table, number, with_spread
 
 MARKS = {
     AGREES: "=", BETTER: "↑", WORSE: "↓", DIFFERS: "≠", NOT_COMPARABLE: "≈", NO_NUMBER: "", NOT_RUN: "",
+    NOT_MEASURED: "",
 }  # fmt: skip
 WIDEST = 12  # columns
 LEGEND = "ours (paper) difference; = agrees, ↑ better, ↓ worse, ≠ differs, ≈ not comparable"
@@ -35,6 +37,7 @@ def compact(recipe: Recipe, cells: Sequence[Cell]) -> Table:
     notes = [LEGEND, *_levels(cells), *(f"not comparable: {why}" for why in reasons)]
     notes += _rows_trained(rows, cells)
     notes += finding_notes((cell.row, cell.column, cell.findings) for cell in cells)
+    notes += correlation_note(recipe, cells)
     notes += recipe.about.notes if recipe.about.costs else ()  # why a cell cannot be computed
     return Table(f"{recipe.id}: {recipe.about.title}", ["", *heads], body, notes=notes)
 
@@ -89,6 +92,26 @@ def listing(recipe: Recipe, cells: Sequence[Cell]) -> Table:
     return Table("All cells", heads, rows, names=2)
 
 
+def rounds_table(recipe: Recipe, cells: Sequence[Cell]) -> list[Table]:
+    """Rounds as printed beside ours: those that were run, and after how many the accuracy was within half a
+    point of its highest moving average; nothing where the paper prints none."""
+    printed = recipe.published.get("rounds", {})
+    ran = {row: [cell for cell in cells if cell.row == row and cell.rounds] for row in printed}
+    rows = [
+        [row, str(printed[row]), _ends(own, "rounds"), _ends(own, "converged")]
+        for row, own in ran.items()
+        if own
+    ]
+    heads = ["method", "rounds (paper)", "rounds (ours)", "converged after (ours)"]
+    return [Table("Rounds", heads, rows)] if rows else []
+
+
+def _ends(cells: Sequence[Cell], name: str) -> str:
+    """Least and most over the columns."""
+    values = [value for cell in cells if not math.isnan(value := getattr(cell, name))]
+    return "–".join(dict.fromkeys(number(end(values), 0) for end in (min, max) if values)) or "–"
+
+
 def claims_table(claims: Sequence[Claim]) -> Table:
     """What the paper claims about the order of its rows, and whether it holds here."""
     rows = [[claim.text, claim.column, _judged(claim)] for claim in claims]
@@ -110,7 +133,8 @@ def markdown(recipe: Recipe, cells: Sequence[Cell], claims: Sequence[Claim], com
         f"`{command}`, {when}. {_summary(cells)}{spread}",
         *(f"- {note}" for note in about.notes if not about.costs),  # those stand under the table
     ]
-    tables = [compact(recipe, cells).markdown(), listing(recipe, cells).markdown()]
+    tables = [table.markdown() for table in (compact(recipe, cells), *rounds_table(recipe, cells))]
+    tables.append(listing(recipe, cells).markdown())
     if claims:
         tables.append(claims_table(claims).markdown())
     return "\n".join(head) + "\n\n" + "\n".join(tables)

@@ -190,3 +190,29 @@ def test_an_older_run_asks_its_method(tmp_path: Path) -> None:
     run = Outcome.read(path)
     assert run.modes == list(acc)
     assert run.class_names == ()
+
+
+def test_before_training_and_rounds_to_a_target() -> None:
+    """Means 10 before, then 20, 50 and 40 in rounds 2, 4 and 6."""
+    lines: list[dict[str, Any]] = [{"round": r, "seconds": 1.0} for r in range(1, 7)]
+    lines[0]["start"] = {"clf": {"mean": 10.0}}
+    for round, value in {2: 20.0, 4: 50.0, 6: 40.0}.items():
+        lines[round - 1]["acc"] = {"clf": {"mean": value}}
+    run = Outcome(lines)
+    assert run.start("clf") == 10.0
+    assert math.isnan(run.start("gp_all"))
+    assert math.isnan(Outcome([]).start("clf"))
+    assert [run.reached("clf", target) for target in (20, 20.1, 50, 51)] == [2, 4, 4, None]
+    assert run.until(4).seconds == 4.0
+
+
+def test_the_released_spread_needs_counts(tmp_path: Path) -> None:
+    """Two clients of 10: classifier 100 and 50, prototypes 80 and 70; running 90 and 75: 7.5 around 82.5."""
+    run = RunDir.create(tmp_path / "run", resolve({}).to_dict())
+    run.append("metrics.jsonl", {"round": 1, "acc": {"clf": {"mean": 75.0}}})
+    acc = {"clf": [100.0, 50.0], "gp_local": [80.0, 70.0]}
+    run.append("clients.jsonl", {"round": 1, "clients": [0, 1], "n": [10, 10], "acc": acc})
+    outcome = Outcome.read(tmp_path / "run")
+    assert outcome.released_spread("gp_local") == pytest.approx(7.5)
+    assert outcome.released_spread("clf") == pytest.approx(12.5)  # 100 and 75
+    assert math.isnan(outcome.released_spread("lp"))

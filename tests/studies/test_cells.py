@@ -18,7 +18,7 @@ from protofed.studies.claims import claims
 from protofed.studies.published import check_page, publish
 from protofed.studies.recipe import Recipe, read
 from protofed.studies.reproduce import CellPlan, Selection, plan_reproduction
-from protofed.studies.reproduction_table import compact, listing, markdown
+from protofed.studies.reproduction_table import compact, listing, markdown, rounds_table
 from protofed.studies.runner import REFUSED, Done
 
 RECIPE = """
@@ -291,7 +291,7 @@ def test_claims(tmp_path: Path) -> None:
     recipe = recipe_of(tmp_path)
     (claim,) = claims(recipe, found := cells_of(tmp_path, recipe, A_BEHIND))
     assert (claim.text, claim.column, claim.holds, claim.verdict) == ("A > B", "x", False, "does not hold")
-    assert claim.why == "gp_local against clf; by -13.50; p = 0.031 over 6 pairs of clients"
+    assert claim.why == "gp_local against clf; by -13.50; p = 0.0312 over 6 pairs of clients"
     assert claims(recipe, found[:1]) == []  # --methods A: B is not in the table
 
 
@@ -456,3 +456,33 @@ def test_a_page_and_its_outcome(tmp_path: Path) -> None:
     for wrong, message in {"toy.txt": "must end in .md", "none/toy.md": "is not a folder"}.items():
         with pytest.raises(ConfigError, match=message):
             check_page(tmp_path / wrong)
+
+
+def test_rounds_beside_the_printed_ones(tmp_path: Path) -> None:
+    """Moving averages over five of ten tests are within half a point of their maximum from round 8 on."""
+    recipe = recipe_of(tmp_path)
+    recipe = dataclasses.replace(recipe, published={**recipe.published, "rounds": {"A": 100, "B": 150}})
+    plans = plan_reproduction(recipe, Selection(rows=["A"], seeds=1, settings={"rounds": 10}))
+    (planned,) = plans[0].runs
+    rounds = [[value, value] for value in (0.0, 10, 80, 90, 90, 90, 90, 90, 90, 90)]
+    done = {planned.key: write_run(tmp_path / "run", planned, {"gp_local": rounds})}
+    (table,) = rounds_table(recipe, cells(recipe, plans, done))
+    assert [list(row) for row in table.rows] == [["A", "100", "10", "8"]]
+    assert rounds_table(recipe_of(tmp_path), cells(recipe, plans, done)) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "verdict"), [(30, 2.0, "better"), (71, math.nan, "not measured")]
+)
+def test_rounds_to_a_target(tmp_path: Path, target: float, value: float, verdict: str) -> None:
+    """Means 10, 50, 30: 30 % is reached in round 2, fewer than the printed 50; 71 % never."""
+    recipe = recipe_of(tmp_path, "", f'measure = "rounds_to"\ntarget = {target}')
+    plans = plan_reproduction(recipe, Selection(rows=["A"], seeds=1))
+    (planned,) = plans[0].runs
+    rounds = [[10.0, 10.0], [30.0, 70.0]]
+    done = {planned.key: write_run(tmp_path / "run", planned, {"gp_local": rounds})}
+    (cell,) = cells(recipe, plans, done)
+    assert cell.ours == pytest.approx(value, nan_ok=True)
+    assert cell.verdict == verdict
+    with pytest.raises(ConfigError, match="rounds_to needs target"):
+        recipe_of(tmp_path, "", 'measure = "rounds_to"')

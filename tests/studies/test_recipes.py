@@ -21,7 +21,7 @@ EXPECTED = {
     "fp-t2", "fp-t3", "fp-t4", "fp-f3", "fp-f4", "fp-params", "tgp-t1", "tgp-t5", "tgp-t6", "tgp-t7",
     "tgp-t8", "tgp-t9", "tgp-t10", "tgp-t12", "pm-t2", "pm-t3", "plcc-t2", "plcc-t5", "tgp-t2", "tgp-t3",
     "tgp-t4", "tgp-t11", "tgp-f1", "tgp-f4", "pm-t4", "pm-f2", "pm-f3", "pm-f4", "pm-f5", "plcc-t3",
-    "plcc-t4", "plcc-f3", "plcc-f4", "plcc-f5", "plcc-f6",
+    "plcc-t4", "plcc-f3", "plcc-f4", "plcc-f5", "plcc-f6", "plcc-phi", "tgp-time",
 }  # fmt: skip
 
 
