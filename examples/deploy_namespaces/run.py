@@ -3,10 +3,11 @@
     python examples/deploy_namespaces/run.py [DIR]
 
 Each host is a network namespace of this machine with its own address; a switch in user space (switch.py)
-joins them. While the federation of examples/deploy_three_sites trains, a cable is cut and mended, packets are
-late and lost, a client moves to another address, and for a while nothing reaches a client whose own packets
-still arrive (a half-open connection). Every round waits for all three clients, so the result must be that of
-the same federation in one process. Needs root and iproute2; where something is missing it says so and ends.
+joins them, and `tc` makes its cables bad, as far as this kernel can (links.py); it says what does what. While
+the federation of examples/deploy_three_sites trains, a cable is cut and mended, packets are late and lost, a
+client moves to another address, and for a while nothing reaches a client whose own packets still arrive (a
+half-open connection). Every round waits for all three clients, so the result must be that of the same
+federation in one process. Needs root and iproute2; where something is missing it says so and ends.
 Everything is removed at the end, whatever happens.
 """
 
@@ -25,6 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from links import Links
 from switch import TUN, Switch, call, within
 
 from protofed.runs.directory import RunDir
@@ -77,6 +79,8 @@ def missing() -> str | None:
 class Hosts:
     """Namespaces with one device each, named by host."""
 
+    links: Links
+
     def __init__(self, names: list[str]):
         self.switch = Switch()
         self.spaces = {name: f"protofed-{os.getpid()}-{name}" for name in names}
@@ -103,6 +107,7 @@ def hosts(names: list[str]) -> Iterator[Hosts]:
         for name, space in made.spaces.items():
             call("ip", "netns", "add", space)
             made.switch.plug(name, space, made.devices[name], f"{made.addresses[name]}/24")
+        made.links = Links(made.switch, {name: (made.spaces[name], made.devices[name]) for name in names})
         made.switch.start()
         yield made
     finally:
@@ -126,7 +131,7 @@ def deploy(folder: Path, minutes: float) -> int:
         finally:
             example.stop([server, *clients])
         addresses = sorted(made.switch.seen["south"])
-        tell(f"{made.switch.passed} frames passed, {made.switch.dropped} were lost")
+        tell(f"{made.switch.passed} frames passed, {made.switch.dropped + made.links.dropped()} were lost")
     if code:
         return code
     tell(f"south sent from {' and '.join(addresses)}")
@@ -135,9 +140,9 @@ def deploy(folder: Path, minutes: float) -> int:
 
 def trouble(made: Hosts, run: Path, goes_on: Callable[[], bool]) -> None:
     """Something after each round."""
-    cables = made.switch.cables
-    cables["north"].delay, cables["north"].loss = 0.05, 0.02
-    tell("north: 50 ms, 2 % of packets lost")
+    tell(made.links.describe())
+    made.links.change("north", delay=0.05, loss=0.02, rate=8)
+    tell("north: 50 ms, 2 % of packets lost, 8 Mbit/s")
     for number, fault in enumerate((cut, move, half_open, bad_everywhere), start=1):
         while goes_on() and len(RunDir(run).lines("metrics.jsonl")) < number:
             time.sleep(0.2)
@@ -148,10 +153,9 @@ def trouble(made: Hosts, run: Path, goes_on: Callable[[], bool]) -> None:
 
 def cut(made: Hosts) -> None:
     """east: the cable is cut for 12 seconds."""
-    cable = made.switch.cables["east"]
-    cable.up = cable.down = False
+    made.links.change("east", up=False, down=False)
     time.sleep(12)
-    cable.up = cable.down = True
+    made.links.change("east", up=True, down=True)
 
 
 def move(made: Hosts) -> None:
@@ -161,17 +165,16 @@ def move(made: Hosts) -> None:
 
 def half_open(made: Hosts) -> None:
     """north: for 25 seconds nothing reaches it, while its own packets arrive."""
-    cable = made.switch.cables["north"]
-    cable.down = False
+    made.links.change("north", down=False)
     time.sleep(25)
-    cable.down = True
+    made.links.change("north", down=True)
 
 
 def bad_everywhere(made: Hosts) -> None:
     """all clients: 40 ms, 3 % of packets lost, until the end."""
-    for name, cable in made.switch.cables.items():
+    for name in made.spaces:
         if name != "server":
-            cable.delay, cable.loss = 0.04, 0.03
+            made.links.change(name, delay=0.04, loss=0.03)
 
 
 def judge(example, folder: Path, federation: Path, run: Path) -> int:

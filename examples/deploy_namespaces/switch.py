@@ -2,7 +2,8 @@
 
 Each host gets a TAP device. Whatever it sends comes here as a frame and goes to all others, later by the
 delay of both cables, or not at all: lost at random, or dropped because a cable is cut in that direction.
-Nothing tells the hosts, as with a real cable. `tc netem` could do it too, but many kernels are built without.
+Nothing tells the hosts, as with a real cable. Where the kernel can do that itself (links.py), cables here are
+sound ones.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ FRAME, IPV4 = 65536, b"\x08\x00"
 
 @dataclass
 class Cable:
-    """From a host to the switch. Times in seconds, loss from 0 to 1, in each direction."""
+    """From a host to the switch. Times in seconds, loss from 0 to 1, in each direction; the rate in Mbit/s
+    (0: any), which is not for the switch."""
 
     delay: float = 0.0
     loss: float = 0.0
     up: bool = True  # what the host sends arrives
     down: bool = True  # what is sent to the host arrives
+    rate: float = 0.0
 
 
 class Switch(threading.Thread):
