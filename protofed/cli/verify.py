@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.escape import visible
-from ..runs.verify import OUTPUT, WHOLE, Checked, repair, verify, worst
+from ..runs.verify import DAMAGED, OUTPUT, UNKNOWN, WHOLE, Checked, repair, verify, worst
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -23,7 +23,9 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         "Checksums find damage, edits and mixed-up files, not somebody who reckons them anew.",
         allow_abbrev=False,
     )
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run directory")
+    parser.add_argument(
+        "runs", type=Path, nargs="+", metavar="RUN", help="run directory, or the folder of server.toml"
+    )
     parser.add_argument("--repair", action="store_true", help="first put back what can be recovered")
     parser.add_argument("--json", action="store_true", help="print the states of all files as JSON")
     parser.set_defaults(function=check)
@@ -33,6 +35,9 @@ def check(args: argparse.Namespace) -> int:
     """Print the state of each run, and of the files that are not whole."""
     found = {}
     for path in args.runs:
+        if (path / "server.toml").exists():
+            found[path] = _server(path)
+            continue
         if args.repair:
             repair(path)
         found[path] = verify(path)
@@ -43,6 +48,17 @@ def check(args: argparse.Namespace) -> int:
         for path, checked in found.items():
             sys.stdout.write("".join(f"{line}\n" for line in _lines(path, checked)))
     return int(any(worst(checked) != WHOLE for checked in found.values()))
+
+
+def _server(path: Path) -> list[Checked]:
+    """The folder of a deployment's server: what it keeps besides its runs."""
+    from ..deploy.audit import NAME, check_audit
+
+    if not (path / NAME).exists():
+        return [Checked(NAME, UNKNOWN, "missing: no server was started from this folder, or it was removed")]
+    told = check_audit(path / NAME)
+    state = WHOLE if not told else UNKNOWN if told.startswith("lines 1 to") else DAMAGED
+    return [Checked(NAME, state, told)]
 
 
 def _lines(path: Path, checked: Sequence[Checked]) -> list[str]:

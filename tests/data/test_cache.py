@@ -97,3 +97,14 @@ def test_a_writer_that_comes_second_uses_the_first_ones_entry(source: Path) -> N
 
     assert cached("s", [source], {}, slow)["x"].tolist() == [[1, 1]] * 3
     assert len(list(cache_folder().iterdir())) == 1
+
+
+def test_entries_are_for_their_owner_alone(source: Path) -> None:
+    """Whatever others may read in general: decoded samples are as private as those they came from."""
+    before = os.umask(0)
+    try:
+        cached("s", [source], {}, Decoder())
+    finally:
+        os.umask(before)
+    (entry,) = cache_folder().iterdir()
+    assert entry.stat().st_mode & 0o077 == 0

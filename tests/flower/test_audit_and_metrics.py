@@ -1,6 +1,7 @@
 """audit.jsonl and the metrics of a deployed run."""
 
 import json
+import os
 import re
 import time
 from urllib.error import HTTPError
@@ -10,9 +11,10 @@ import pytest
 import test_deployed_run as deployed
 from test_status import write
 
+from protofed.cli.main import main
 from protofed.core.errors import ConfigError
 from protofed.deploy import serve
-from protofed.deploy.audit import Audit
+from protofed.deploy.audit import Audit, check_audit
 from protofed.deploy.metrics import metrics_page, render
 from protofed.deploy.settings import read_server
 from protofed.deploy.status import StatusFile
@@ -172,3 +174,63 @@ def test_time_of_the_last_answer(tmp_path):
     status.values["clients"]["a"]["seen"] = time.time() - 100
     status.end("running")
     assert 99 < samples(render(tmp_path))['protofed_client_seen_seconds{client="a"}'] < 160
+
+
+# checksums
+
+
+def written(folder, count=4):
+    audit = Audit(folder, "run")
+    for number in range(count):
+        audit.note("joined", client=f"{EVIL}{number}")
+    (folder / "server.toml").touch()
+    return folder / "audit.jsonl"
+
+
+def test_every_line_of_the_audit_log_is_covered(tmp_path, capsys):
+    """Edited, left out, moved, added, or of another log: the first line that does not follow is named."""
+    path = written(tmp_path)
+    assert main(["verify", str(tmp_path)]) == 0
+    whole = path.read_text().splitlines()
+    assert [json.loads(line)["line"] for line in whole] == [1, 2, 3, 4]
+    for changed, line in (
+        ([whole[0], whole[1].replace("joined", "Joined"), *whole[2:]], 2),
+        ([whole[0], *whole[2:]], 2),
+        (whole[1:], 1),
+        ([*whole[:2], whole[3], whole[2]], 3),
+        ([*whole, whole[3]], 5),
+        ([*whole[:3], '{"event": "finished"}'], 4),
+    ):
+        path.write_text("\n".join(changed) + "\n")
+        assert check_audit(path).startswith(f"line {line} is not what was written")
+        capsys.readouterr()
+        assert main(["verify", str(tmp_path)]) == 1
+        assert f"audit.jsonl: damaged: line {line}" in capsys.readouterr().out
+
+
+def test_the_log_goes_on_after_a_crash_and_after_an_earlier_version(tmp_path):
+    path = written(tmp_path, 2)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-30])  # the last line was cut off
+    Audit(tmp_path, "run").note("later")
+    assert [json.loads(line)["event"] for line in path.read_text().splitlines()[::2]] == ["joined", "later"]
+    assert check_audit(path).startswith("line 2 is not what was written")
+    path.write_text('{"event": "earlier"}\n')
+    Audit(tmp_path, "run").note("later")
+    Audit(tmp_path, "run").note("still later")
+    assert check_audit(path) == "lines 1 to 1 have no checksum: an earlier version wrote them"
+    path.unlink()
+    assert main(["verify", str(tmp_path)]) == 1
+
+
+def test_two_processes_write_one_chain(tmp_path):
+    children = []
+    for name in "ab":
+        if (child := os.fork()) == 0:
+            for _ in range(50):
+                Audit(tmp_path, name).note("round")
+            os._exit(0)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    assert len(lines(tmp_path)) == 100
+    assert check_audit(tmp_path / "audit.jsonl") == ""
