@@ -3,7 +3,7 @@ did.
 
 One JSON object a line, with its number, time, run and event. Lines are only ever added, each with a checksum
 that covers those before it, and the file is its owner's alone. Text from outside is cut to a bounded length,
-and nothing but printable ASCII is written. `protofed verify DIR` checks it, DIR being the folder of server.toml.
+and nothing but printable ASCII is written. `protofed verify DIR` (the folder of server.toml) checks it.
 """
 
 from __future__ import annotations
