@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 import time
@@ -16,7 +15,7 @@ from ..studies.cells import cells
 from ..studies.claims import as_claims, claims
 from ..studies.published import check_page, publish
 from ..studies.recipe import Recipe, load_recipe, recipe_ids
-from ..studies.reproduce import Selection, plan_reproduction
+from ..studies.reproduce import Selection, in_data_folder, plan_reproduction
 from ..studies.reproduction_table import as_records, claims_table, compact, markdown, rounds_table
 from ..studies.study_charts import draw_recipe
 from ..studies.study_files import own_name, runs_of, study_mark, write_study
@@ -108,8 +107,7 @@ def _time(recipe: Recipe) -> str:
 
 
 def _data(recipe: Recipe) -> str:
-    folder = os.environ.get("PROTOFED_DATA", "")
-    missing = [name for name in recipe.about.data if not (folder and (Path(folder) / name).exists())]
+    missing = [name for name in recipe.about.data if not in_data_folder(name)]
     if not recipe.about.data:
         return "needs none"
     return f"missing: {', '.join(missing)}" if missing else "there"

@@ -32,6 +32,9 @@ class Dataset:
     domain: np.ndarray | None = None  # [N] index into domains
     domains: tuple[str, ...] = ()
     owner: np.ndarray | None = None  # [N] natural owner (writer), -1 if none
+    kind: np.ndarray | None = (
+        None  # [N] for class mixes finer than y: joined classes as they were; -1: several
+    )
     mean: tuple[float, ...] | None = None  # per channel, after the scaling to [0, 1]
     std: tuple[float, ...] | None = None
     augment: str = ""  # "crop4+flip": what training batches undergo

@@ -60,6 +60,7 @@ class Column:
     options: dict[str, Any] = option({}, "options of methods, by the method's name")
     over: dict[str, Any] = option({}, "instead of the recipe's: averaged over these values")
     run: bool = option(True, "false: printed only, cannot be run")
+    needs: str = option("", "file in PROTOFED_DATA without which it is printed only")
     client: int | None = option(None, "accuracy of this client instead of the mean", low=0)
     measure: str | None = option(None, "instead of the recipe's", choices=MEASURES)
     target: float | None = option(None, "accuracy that `rounds_to` waits for", low=0)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from ..config import SECTIONS, Config, resolve
@@ -88,6 +90,8 @@ def _cell_plan(
     recipe: Recipe, row: Row, column: Column, settings: Mapping[str, Any], seeds: range
 ) -> CellPlan:
     why = [text for text in (recipe.about.stand_in, column.stand_in, row.stand_in) if text]
+    if column.needs and not in_data_folder(column.needs):
+        return CellPlan(row, column, (), (*why, f"{column.needs} is not in PROTOFED_DATA"))
     if not column.run or recipe.about.costs:
         return CellPlan(row, column, (), tuple(why))
     points = over_points(recipe, column)
@@ -100,6 +104,12 @@ def _cell_plan(
         published = [cell_config(recipe, row, column, point, {}) for point in points]
         why += dict.fromkeys(text for pair in zip(configs, published) for text in changes(*pair, measure))
     return CellPlan(row, column, by_seed, tuple(why))
+
+
+def in_data_folder(name: str) -> bool:
+    """Whether the folder that PROTOFED_DATA names has this file."""
+    folder = os.environ.get("PROTOFED_DATA", "")
+    return bool(folder) and (Path(folder) / name).exists()
 
 
 def _planned(

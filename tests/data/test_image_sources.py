@@ -13,6 +13,7 @@ import pytest
 
 from protofed.core.errors import ConfigError, DataError
 from protofed.data import divide, load
+from protofed.data.source.voc2012 import only_class
 
 pa = pytest.importorskip("pyarrow")
 Image = pytest.importorskip("PIL.Image")
@@ -158,6 +159,13 @@ def test_voc2012(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, macro: bool, e
     assert dataset.y[0, 0, ::2].tolist() == expected
     assert dataset.test.tolist() == [False, True]
     assert dataset.num_classes == (5 if macro else 21)
+    assert (None if dataset.kind is None else dataset.kind.tolist()) == ([-1, -1] if macro else None)
+
+
+def test_the_only_class_of_an_image() -> None:
+    """Cat with a border; cat and dog; background alone."""
+    masks = np.array([[[8, 255]], [[8, 12]], [[0, 0]]], np.uint8)
+    assert only_class(masks).tolist() == [8, -1, -1]
 
 
 def test_voc2012_with_a_longer_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -269,6 +269,21 @@ def test_voc_takes_images_with_one_object_class() -> None:
     assert used == [r for r in range(30) if not (r < 10 and r % 2 == 1) and r not in (20, 21)]
 
 
+def test_voc_mixes_joined_classes_as_they_were() -> None:
+    """Joined to one class, the split is that of the two; an image of both is left out all the same."""
+    masks = np.zeros((30, 2, 2), dtype=np.int16)
+    masks[:, 0, 0] = 1 + np.arange(30) % 2
+    masks[0, 1, 1] = 2
+    fine = Dataset("v", np.zeros((30, 3, 2, 2), np.uint8), masks, np.zeros(30, bool), ("bg", "cat", "dog"))
+    kind = np.where(np.arange(30) > 0, 1 + np.arange(30) % 2, -1)
+    joined = dataclasses.replace(fine, y=np.minimum(masks, 1), classes=("bg", "animals"), kind=kind)
+    one, two = (divide("voc:alpha=0.1", dataset, 3, 0) for dataset in (fine, joined))
+    assert [row.tolist() for row in two.train] == [row.tolist() for row in one.train]
+    assert 0 not in [*two.train.values, *two.test.values]
+    plain = divide("voc:alpha=0.1", dataclasses.replace(joined, kind=None), 3, 0)
+    assert 0 in [*plain.train.values, *plain.test.values]
+
+
 def test_voc_small_alpha_means_few_classes() -> None:
     dataset = toy(per_class=200)
     few = class_counts(dataset, divide("voc:alpha=0.01", dataset, 10, 0).train)

@@ -46,6 +46,17 @@ def test_every_cell_resolves(name):
         assert resolve(planned.config.to_dict()) == planned.config  # methods and options exist
 
 
+def test_a_column_whose_file_is_missing_is_printed_only(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROTOFED_DATA", str(tmp_path))
+    choice, file = Selection(["FedAvg"], ["acc CelebA"], 1), tmp_path / "celeba" / "list_attr_celeba.txt"
+    (plan,) = plan_reproduction(load_recipe("pm-t2"), choice)
+    assert (plan.runs, plan.why) == ([], ("celeba/list_attr_celeba.txt is not in PROTOFED_DATA",))
+    file.parent.mkdir()
+    file.touch()
+    (plan,) = plan_reproduction(load_recipe("pm-t2"), choice)
+    assert [planned.config.models for planned in plan.runs] == ["margin_celeba"] * 3  # one a δ
+
+
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_protofed_run_takes_the_file(name):
     config = resolve(read_recipe(recipe_folder() / f"{name}.toml"))

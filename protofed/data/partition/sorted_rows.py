@@ -9,12 +9,17 @@ from ..labels import row_labels
 
 
 class SortedRows:
-    """Rows of a dataset, grouped by class; within a class in row order, or shuffled by `rng`."""
+    """Rows of a dataset, grouped by class, or by other `labels`; within a class in row order, or shuffled
+    by `rng`."""
 
     def __init__(
-        self, dataset: Dataset, rows: np.ndarray | None = None, rng: np.random.Generator | None = None
+        self,
+        dataset: Dataset,
+        rows: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
+        labels: np.ndarray | None = None,
     ):
-        labels = row_labels(dataset)
+        labels = row_labels(dataset) if labels is None else labels
         rows = np.arange(len(labels)) if rows is None else rows
         if rng is not None:
             rows = rng.permutation(rows)

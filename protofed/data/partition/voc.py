@@ -1,12 +1,12 @@
 """Power-law sizes and Dirichlet class mixes, for dense data by the one object class of an image.
 
-*Prototype Guided Federated Learning of Visual Feature Representations* (VOC among 100 clients). Sizes
-have density ∝ s^−γ on [s_min, 3.876·s_min], scaled to the number of images; that ratio reproduces the
-printed mean 66.7 and deviation 25.7 for 6,665 images, the exact generator is unpublished. The class mix
-of client k is q_k ∼ Dir(α); its images are drawn by it without replacement, renormalising over classes
-that have images left. Only images with exactly one object class (besides background, class 0) take
-part. The paper merges train and test rows (`pool=true`); 80 % of a client's rows, at random, are then
-for training.
+*Prototype Guided Federated Learning of Visual Feature Representations* (VOC among 100 clients). Sizes have
+density ∝ s^−γ on [s_min, 3.876·s_min], scaled to the number of images; that ratio reproduces the printed
+mean 66.7 and deviation 25.7 for 6,665 images, the exact generator is unpublished. The class mix of client k
+is q_k ∼ Dir(α); its images are drawn by it without replacement, renormalising over classes that have images
+left; joined classes (`macro` of voc2012) are mixed as they were before. Only images with exactly one object
+class (besides background, class 0) take part. The paper merges train and test rows (`pool=true`); 80 % of a
+client's rows, at random, are then for training.
 """
 
 from __future__ import annotations
@@ -45,15 +45,16 @@ class Voc(PoolingPartitioner):
     def split(self, dataset: Dataset, clients: int, seed: int) -> Split:
         rng = numpy_generator(seed, "partition", self.name)
         rows, tests = self.rows(dataset), np.flatnonzero(dataset.test)
+        kind = dataset.kind if self.single else None
         if dataset.dense and self.single:
-            single = (pixel_counts(dataset)[:, 1:] > 0).sum(axis=1) == 1
+            single = (pixel_counts(dataset)[:, 1:] > 0).sum(axis=1) == 1 if kind is None else kind >= 0
             rows, tests = rows[single[rows]], tests[single[tests]]
         if len(rows) < 2 * clients:
             raise DataError(
                 f"voc: {clients} clients need at least {2 * clients} images with one object class, "
                 f"{dataset.name} has {len(rows)}; use fewer clients or single=false"
             )
-        by_class = SortedRows(dataset, rows, rng)
+        by_class = SortedRows(dataset, rows, rng, kind)
         sizes = self._sizes(len(rows), clients, rng)
         amounts = draw_mixes(sizes, by_class.counts, self.alpha, rng)
         return self.finish(dataset, by_class.deal(amounts), rng, tests)

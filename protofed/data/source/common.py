@@ -90,6 +90,7 @@ def take_rows(dataset: Dataset, rows: np.ndarray) -> Dataset:
         test=dataset.test[rows],
         domain=pick(dataset.domain),
         owner=pick(dataset.owner),
+        kind=pick(dataset.kind),
     )
 
 
@@ -138,6 +139,7 @@ def as_dataset(
         domain=column("domain"),
         domains=tuple(str(d) for d in arrays.get("domains", ())),
         owner=column("owner"),
+        kind=column("kind"),
         owners=tuple(str(name) for name in arrays.get("owners", ())),
         mean=mean,
         std=std,

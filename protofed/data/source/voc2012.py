@@ -5,8 +5,8 @@ lists the training rows and val.txt the test rows, 2,913 images in all. ProtoMar
 class need the longer list with the masks of Hariharan et al. (ICCV 2011): `names=trainaug`, or the path of
 a list, and `masks=SegmentationClassAug`. Border pixels (255) are void. `macro=true` joins the
 20 classes to person, vehicles, household and animals, as *Prototype Guided Federated Learning of Visual
-Feature Representations* does. Departure: the partition `voc` chooses images and mixes by the joined
-classes then, where the paper keeps the split of the 20.
+Feature Representations* does; the partition `voc` still chooses images and mixes by the 20, so that the split
+is the same.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Voc2012(ImageSource):
     def load(self) -> Dataset:
         imported("PIL", "data", "voc2012")
         lists = [_list_file(self.names), _list_file("val")]
-        options = {"size": self.size, "macro": self.macro, "masks": self.masks}
+        options = {"size": self.size, "macro": self.macro, "masks": self.masks, "kinds": self.macro}
         arrays = cached("voc2012", lists, options, lambda: self._decode(lists))
         return self.finish(as_dataset("voc2012", arrays, IMAGENET_MEAN, IMAGENET_STD))
 
@@ -85,9 +85,11 @@ class Voc2012(ImageSource):
             )
         images = [(f"{name}.jpg", root / "JPEGImages" / f"{name}.jpg") for name in every]
         masks = [(f"{name}.png", root / self.masks / f"{name}.png") for name in every]
+        read = decode_masks(masks, self.size)
         return {
             "x": decode_images(images, self.size, channels=3),
-            "y": self._labels(decode_masks(masks, self.size)),
+            "y": self._labels(read),
+            **({"kind": only_class(read)} if self.macro else {}),
             "test": np.arange(len(every)) >= len(names[0]),
             "classes": np.array(list(MACRO) if self.macro else CLASSES),
         }
@@ -99,6 +101,12 @@ class Voc2012(ImageSource):
             of = {name: group for group, names in enumerate(MACRO.values()) for name in names}
             table[: len(CLASSES)] = [of[name] for name in CLASSES]
         return np.asarray(table[masks])
+
+
+def only_class(masks: np.ndarray) -> np.ndarray:
+    """[N] the one of the 20 classes that an image shows; -1 where there are none or several."""
+    shown = np.stack([(masks == number).any(axis=(1, 2)) for number in range(1, len(CLASSES))], axis=1)
+    return np.where(shown.sum(axis=1) == 1, shown.argmax(axis=1) + 1, -1)
 
 
 def _list_file(written: str) -> Path:
