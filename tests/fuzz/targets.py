@@ -30,6 +30,8 @@ from protofed.data.source.csv import Csv
 from protofed.data.source.npz import KEYS, OPTIONAL, read_arrays, table
 from protofed.data.source.parquet import Parquet
 from protofed.deploy.agreement import Agreement, Member, agree, parse_member
+from protofed.deploy.audit import NAME as AUDIT
+from protofed.deploy.audit import Audit, check_audit
 from protofed.engines.base import Job
 from protofed.engines.checks import Checks, Outside, Reference
 from protofed.engines.store import Store
@@ -38,6 +40,7 @@ from protofed.flower.messages import read_job, read_reply, read_score, write_job
 from protofed.flower.packet import Packet
 from protofed.models.weights import read_state
 from protofed.runs.directory import RunDir
+from protofed.runs.loose import read_loose, write_loose
 from protofed.runs.outcome import Outcome
 from protofed.testing import Toy
 
@@ -96,7 +99,7 @@ def _messages() -> dict[str, Target]:
         "score": Target(
             lambda rng: _packet(tested, {}, rng),
             lambda packet: read_score(1, packet, task.C, modes, score.n),
-            0.15,
+            0.14,
             True,
         ),
         "job": Target(
@@ -238,7 +241,35 @@ def _run_files(folder: Path) -> dict[str, Target]:
     return {
         "run": Target(spoilt(of_run), with_file(shown), 0.01),
         "checkpoint": Target(spoilt(saved), with_file(loaded), 0.01),
+        **_notes(folder),
     }
+
+
+def _notes(folder: Path) -> dict[str, Target]:
+    """What a deployment's server keeps beside its run, and its audit log."""
+    home = folder / "notes"
+    home.mkdir(exist_ok=True)
+    write_loose(home / "deployment.json", {"server": "/somewhere", "mark": "0123"})
+    write_loose(home / "status.json", {"state": "running", "clients": {"a": {"seen": 1.5}}, "missing": []})
+    for number in range(3):
+        Audit(home, "run").note("joined", client=f"c{number}")
+    whole = {path.name: path.read_bytes() for path in home.iterdir()}
+
+    def make(rng: random.Random) -> tuple[str, bytes]:
+        name = rng.choice(sorted(whole))
+        return name, changed_bytes(whole[name], rng)
+
+    def read(case: tuple[str, bytes]) -> None:
+        name, data = case
+        path = _put(home / name, data)
+        try:
+            check_audit(path) if name == AUDIT else read_loose(path)
+            if name == AUDIT:
+                Audit(home, "run").note("later")
+        finally:
+            path.write_bytes(whole[name])
+
+    return {"notes": Target(make, read, 0.01)}
 
 
 # data files

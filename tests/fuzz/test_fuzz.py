@@ -20,8 +20,8 @@ from protofed.deploy.agreement import parse_member
 from protofed.flower.codec import unpack
 
 NAMES = (
-    "agreement", "buffer", "checkpoint", "codes", "config", "csv", "hello", "image", "job", "npz", "parquet",
-    "pfllib", "recipe", "reply", "run", "score", "torch file", "weights",
+    "agreement", "buffer", "checkpoint", "codes", "config", "csv", "hello", "image", "job", "notes", "npz",
+    "parquet", "pfllib", "recipe", "reply", "run", "score", "torch file", "weights",
 )  # fmt: skip
 QUICK = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 ANY = st.recursive(
