@@ -45,6 +45,7 @@ from .runs.kept_data import input_shapes, keep_data
 from .runs.kept_files import KEPT, keep_files, settings_with_kept
 from .runs.mixtures import keep_mixtures
 from .runs.outcome import Outcome
+from .runs.privacy_spent import noise_findings
 from .runs.records import number_in, per_client
 
 DEPLOYED = "deployment"  # as the data of a run whose samples lie with its clients (protofed.deploy)
@@ -98,17 +99,21 @@ class Experiment:
         records = []
         losses = Outcome(run.lines("metrics.jsonl") if run else []).column("train_loss")
         aloud = Aloud(self.config.method, last)
-        while self.federation.round < last:
+        while self.federation.round < last and not self.federation.spent:
             start = self._start()
             record = self.federation.play() | start
-            due = record["round"] % system.eval_every == 0 or record["round"] == last
+            if ended := self.federation.spent if record["round"] < last else "":
+                record["ended"] = ended
+            final = record["round"] == last or bool(ended)
+            due = record["round"] % system.eval_every == 0 or final
             losses.append(number_in(record, ["train_loss"]))
             if due:
-                record |= self._test(run, record["round"], losses, record["round"] == last)
+                record |= self._test(run, record["round"], losses, final)
+                record["findings"] = [*record.get("findings", ()), *noise_findings(record)]
                 aloud.say(record)
             if run:
                 run.append("metrics.jsonl", record)
-                if record["round"] % system.checkpoint_every == 0 or record["round"] == last:
+                if record["round"] % system.checkpoint_every == 0 or final:
                     run.save(record["round"], self.federation.state, self.federation.engine)
             records.append(record)
             if progress:
@@ -266,6 +271,8 @@ def reopen(
         warning = restore(directory, experiment.federation)
         if warning and warn:
             warn(warning)
+        if config is not None and (reason := experiment.federation.spent):
+            raise ConfigError(f"resume: {directory.path} has no budget left: {reason}")
     elif directory.lines("metrics.jsonl") and warn:
         warn(f"{directory.path} has no checkpoint yet: starting from the first round")
     return experiment

@@ -45,7 +45,10 @@ def make_federation(config: Config, task: Task, data: ClientData) -> Federation:
         data = Merged(data, task.clients - plan.newcomers)
         plan = replace(plan, newcomers=task.clients - 1, sample=None, participation=1.0, stragglers=0.0)
     asked = plan.participants(task.clients)  # too many: an error now rather than in the first round
-    guards = make_guards(config.trust, task, asked, holders=lambda: most_holders(data, task.C))
+    samples = sum(map(data.size, range(task.clients - plan.newcomers))) if config.trust.dp else 0
+    guards = make_guards(
+        config.trust, task, asked, holders=lambda: most_holders(data, task.C), samples=samples
+    )
     engine = make_engine(config, task, data)
     return Federation(task, data, engine, plan, config.system.on_failure, guards)
 

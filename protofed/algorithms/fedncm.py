@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ..core.algorithm import Preset, methods
+from ..core.algorithm import Leg, Preset, methods
 from ..core.options import option
-from ..ops.closed_form import ClosedForm
+from ..ops.closed_form import ClosedForm, SentHead
 from ..ops.moments import Moments, class_centres
-from ..ops.pooled import Pool, keeps_ledger
+from ..ops.pooled import ADDED, Pool, Sums, keeps_ledger
 
 
 @methods.register("fedncm")
@@ -42,6 +42,7 @@ class FedNCM(ClosedForm):
 
     paper = "Legate et al., NeurIPS 2023, arXiv:2306.03937"
     sends_gram = False
+    legs = (Leg(down=SentHead, up=Sums, averages=ADDED[1:], phases=()),)
     presets = {"paper": Preset({"score": "product"}, {}, "products with means of unit length, as published")}
 
     def solve(self, m: Moments, state: Pool) -> tuple[Tensor, Tensor]:

@@ -287,6 +287,8 @@ def _print(found: dict[str, Any]) -> None:
     accuracy = ", ".join(f"{title(mode)} {value:.2f} %" for mode, value in found["accuracy"].items())
     console.print(f"{found['state']}: {found['rounds_done']} of {found.get('rounds', '?')} rounds")
     console.print(f"last accuracy: {accuracy or 'not tested yet'}", highlight=False)
+    if found.get("privacy"):
+        console.print(found["privacy"], highlight=False, markup=False)
     console.print(
         f"payload {payload['up']:,} bytes up, {payload['down']:,} down; "
         f"messages {wire['up']:,} bytes up, {wire['down']:,} down",

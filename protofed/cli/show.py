@@ -80,6 +80,11 @@ def print_run(directory: RunDir, target: float | None = None) -> None:
             f"in {run.rounds} rounds, {run.seconds:.1f} s",
             highlight=False,
         )
+    if run.privacy:
+        console.print(run.privacy, highlight=False, markup=False, soft_wrap=True)
+    if run.ended:
+        said = f"ended after {run.rounds} of {run.planned_rounds} rounds: {run.ended}"
+        console.print(said, highlight=False, markup=False, soft_wrap=True)
     if not finished:
         console.print(
             f"{run.rounds} of {run.planned_rounds} rounds done; continue with: protofed resume {run.path}",

@@ -181,6 +181,11 @@ class Algorithm(ABC):
             return "sends nothing up"
         return "" if all(leg.averages for leg in sent) else "does not say that its server only averages"
 
+    def sample_bound(self, task: Task) -> float:
+        """R with ‖φ(x)‖ ≤ R for any sample, where all that goes up are sums over samples of a map φ in which
+        no sample has a share (fields with `added`); 0: it is not so. Noise that hides samples asks for it."""
+        return 0.0
+
     def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
         """Modules beside "model", by part name; freshly initialised."""
         return {}

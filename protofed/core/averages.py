@@ -25,3 +25,5 @@ class Averaged:
     by: str = ""
     weight: str = ""  # a field of counts, "samples" (of the client), or "": all weigh alike
     added: bool = False  # the server adds instead of averaging
+    square: bool = False  # of what is added: upper triangles of Σ φφᵀ, where other fields hold Σ φ
+    once: str = ""  # of what is added: field of the state with the clients added before, each once

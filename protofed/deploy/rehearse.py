@@ -36,7 +36,9 @@ def rehearse(folder: Path) -> experiments.Experiment:
     parts = [site.parts(agreement.classes, task.dtype) for site in sites]
     data = OwnData([train for train, _ in parts], [test for _, test in parts])
     made = dataclasses.replace(made, system=dataclasses.replace(made.system, engine="sequential"))
-    guards = make_guards(made.trust, task, made.rounds.participants(task.clients), sums="masked")
+    samples = sum(member.train for member in agreement.members)
+    asked = made.rounds.participants(task.clients)
+    guards = make_guards(made.trust, task, asked, sums="masked", samples=samples)
     engine = _engine(task, data, made.transport.upload)
     federation = Federation(task, data, engine, made.rounds, guards=guards)
     remarks = [*near_names(agreement.members), *_idle(made.transport)]

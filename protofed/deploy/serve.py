@@ -16,6 +16,7 @@ from ..runs.directory import RunDir
 from ..runs.files import write_atomic
 from ..runs.loose import DEPLOYMENT, read_loose, write_loose
 from ..runs.modes import title
+from ..runs.privacy_spent import spent_text
 from ..runs.records import RoundRecord, scores_of
 from ..runs.seals import there
 from .audit import Audit
@@ -282,4 +283,7 @@ def _watch(out: Path, link: Program, say: Say) -> None:
 def _line(record: RoundRecord, status: dict[str, object]) -> str:
     shown = "".join(f", {title(mode)} {value['mean']:.1f} %" for mode, value in scores_of(record).items())
     lost = f", {len(record['failed'])} failed" if record.get("failed") else ""
-    return f"round {record['round']} of {status.get('rounds', '?')}: {record['clients']} clients{lost}{shown}"
+    spent = f", {text}" if (text := spent_text(record)) else ""
+    ended = f"; the run ends: {record['ended']}" if "ended" in record else ""
+    begin = f"round {record['round']} of {status.get('rounds', '?')}: {record['clients']} clients"
+    return f"{begin}{lost}{shown}{spent}{ended}"

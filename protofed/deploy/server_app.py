@@ -35,6 +35,7 @@ from ..runs.seals import read_whole, there, write_content, write_whole
 from ..trust.guards import make_guards
 from .agreement import FILE, Member, agree, check_fits, make_task, read_agreement
 from .audit import Audit
+from .books import Books
 from .class_names import near_names
 from .keys import keep_keys, keys_of_run
 from .measure import DEPLOYED_ROUNDS, SEPARATOR, echo_round
@@ -97,7 +98,9 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
     roster.current(len(roster.clients), config.transport.round_timeout)  # all have to say hello again
     data = Remote([member.train for member in agreement.members])
     engine = _engine(grid, roster, task, data, config.transport, out, status)
-    guards = make_guards(config.trust, task, config.rounds.participants(task.clients))
+    asked, samples = config.rounds.participants(task.clients), sum(map(data.size, range(len(data))))
+    books = Books(out / "released.json")
+    guards = make_guards(config.trust, task, asked, samples=samples, books=books)
     federation = Federation(task, data, engine, config.rounds, "drop", guards)
     if directory.checkpoints.exist and (warning := experiments.restore(directory, federation)):
         log.warning(warning)

@@ -109,6 +109,7 @@ def overview(run: Path) -> dict[str, Any]:
         "message_bytes": {way: known.total("wire", way) for way in WAYS},
         "wire_bytes": wire_bytes(run),
         "accuracy": {mode: value for mode, value in last.items() if not math.isnan(value)},
+        "privacy": known.privacy,
         "failed": {str(round): failed for round, failed in known.failures.items()},
     }
 

@@ -57,9 +57,9 @@ class Sums(Record):
     have: Int[Tensor, "V"]
 
 
-ADDED = (
-    Averaged("gram", added=True),
-    Averaged("sums", by="cls", weight="n", added=True),
+ADDED = (  # the first only where A is needed
+    Averaged("gram", added=True, square=True, once="members"),
+    Averaged("sums", by="cls", weight="n", added=True, once="members"),
     Averaged("inputs", added=True),
 )
 PLAIN = ("have",)
@@ -102,6 +102,14 @@ class PooledSums(Algorithm):
     @property
     def single(self) -> str:
         return "keeps each client's sums (ledger=true)" if self.ledger else ""
+
+    def sample_bound(self, task: Task) -> float:
+        if self.map(task).inputs:
+            raise ConfigError(
+                f"{self.name}: the sums by which inputs are standardised have no bound; scale the inputs by "
+                "known numbers yourself, and set standardise=false"
+            )
+        return self.map(task).longest
 
     def modules(self, task: Task, group: int) -> dict[str, nn.Module]:
         return {"phi": self.map(task)}

@@ -95,7 +95,10 @@ def read_run(directory: RunDir) -> dict[str, Any]:
 
 def _notes(run: Outcome) -> list[str]:
     """What a reader has to know before the numbers."""
+    ended = [f"ended after {run.rounds} of {run.planned_rounds} rounds: {run.ended}"] if run.ended else []
     return [
+        *([run.privacy] if run.privacy else []),
+        *ended,
         *(f"warning: not one training: {change}" for change in run.about.changes),
         *(f"warning: {finding.text}" for finding in run.findings),
         *(f"data: {note}" for note in run.about.notes),

@@ -11,6 +11,7 @@ from rich.progress import TimeElapsedColumn as Elapsed
 from rich.text import Text
 
 from ..core.escape import visible
+from .privacy_spent import spent_text
 from .records import headline
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class RoundBar:
     def __call__(self, record: dict[str, Any]) -> None:
         """A round is over."""
         self.round = record["round"]
-        accuracy = headline(record, self.modes)
+        accuracy = ", ".join(filter(None, (headline(record, self.modes), spent_text(record))))
         fields: dict[str, Any] = {"accuracy": accuracy} if accuracy else {}
         self.bar.update(self._task, completed=self.round, **fields)
         for client, reason in (record.get("failed") or {}).items():

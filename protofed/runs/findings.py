@@ -102,7 +102,7 @@ class Aloud:
     def say(self, record: Mapping[str, Any]) -> None:
         """Warn of what is new in a round's record."""
         round = record["round"]
-        ended = round == self.planned
+        ended = round == self.planned or "ended" in record
         if not ended and round < max(EARLY, self.planned // 4):
             return
         for finding in read_findings(record):

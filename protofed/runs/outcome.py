@@ -21,6 +21,7 @@ from .about import AboutRun, read_about
 from .directory import RunDir
 from .findings import Finding, read_findings
 from .modes import AMONG_OWN, plain
+from .privacy_spent import privacy_text
 from .records import RoundRecord, Scores, in_order, number_in, scores_of
 
 SMOOTHED = 0.1  # share of the rounds over which "smoothed" averages
@@ -81,6 +82,16 @@ class Outcome:
     def finished(self) -> bool:
         """Whether the run has come to its end."""
         return self.directory is not None and self.directory.summary is not None
+
+    @property
+    def ended(self) -> str:
+        """Why the run came to its end before its last round; empty if it did not."""
+        return str(self.lines[-1].get("ended", "")) if self.lines else ""
+
+    @property
+    def privacy(self) -> str:
+        """What differential privacy it has spent, at which level, in a line; empty without."""
+        return privacy_text(self.lines[-1]) if self.lines else ""
 
     @property
     def seed(self) -> int:
@@ -322,6 +333,7 @@ class Outcome:
             "findings": [finding.text for finding in self.findings],
             "groups": list(self.about.groups),
             "one_class": self.one_class,
+            **{key: self.lines[-1][key] for key in ("epsilon", "privacy", "ended") if key in self.lines[-1]},
         }
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from ..core.guard import Guard
 from ..core.task import Task
+from .noise import Spending
+from .privacy import private_guard
 from .robust import make_robust
 from .settings import Trust
 
@@ -16,11 +18,15 @@ def make_guards(
     participants: int,
     sums: str = "added",
     holders: Callable[[], int] | None = None,
+    samples: int = 0,
+    books: Spending | None = None,
 ) -> tuple[Guard, ...]:
     """The guards that the settings ask for; ConfigError, before training, where one of them is of no use.
     `participants`: clients that are asked in a round. `sums` of secure runs: "added" here, "masked" here as
-    in a deployment, or "elsewhere" by the engine. `holders`: clients with the class that most have."""
+    in a deployment, or "elsewhere" by the engine. `holders`: clients with the class that most have. `samples`:
+    training samples of all clients. `books`: of a deployment, whose noise is secret."""
     guards: list[Guard] = []
+    private = private_guard(trust, task, participants, samples, books)
     if trust.robust is not None:
         guards.append(make_robust(trust.robust, task, participants, holders))
     if trust.secure:
@@ -31,4 +37,4 @@ def make_guards(
             from .secure_guard import SecureSums  # needs Flower's parts
 
             guards.append(SecureSums(task, secure_of(trust), masked=sums == "masked"))
-    return tuple(guards)
+    return (*guards, private) if private else tuple(guards)
