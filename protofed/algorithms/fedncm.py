@@ -27,7 +27,7 @@ from ..core.algorithm import Leg, Preset, methods
 from ..core.options import option
 from ..ops.closed_form import ClosedForm, SentHead
 from ..ops.moments import Moments, class_centres
-from ..ops.pooled import ADDED, Pool, Sums, keeps_ledger
+from ..ops.pooled import NO_GRAM, PLAIN, Pool, Sums, keeps_ledger
 
 
 @methods.register("fedncm")
@@ -42,7 +42,7 @@ class FedNCM(ClosedForm):
 
     paper = "Legate et al., NeurIPS 2023, arXiv:2306.03937"
     sends_gram = False
-    legs = (Leg(down=SentHead, up=Sums, averages=ADDED[1:], phases=()),)
+    legs = (Leg(down=SentHead, up=Sums, averages=NO_GRAM, plain=PLAIN, phases=()),)
     presets = {"paper": Preset({"score": "product"}, {}, "products with means of unit length, as published")}
 
     def solve(self, m: Moments, state: Pool) -> tuple[Tensor, Tensor]:

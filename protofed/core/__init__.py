@@ -8,10 +8,11 @@ the contract
     needs.py        what a method asks of models, data and optimiser, checked before training
     data.py         a client's samples and batches
     net.py          a client's modules bound to its tensors
+    averages.py     what the server averages, declared; guard.py: who may stand between clients and server
 one client's part of a round
     client.py       begin, train, finish; and its test; scoring.py: what a test counts
     mixture.py      the prediction mode ens
-    train.py        the training loop; optim.py: SGD and Adam over lists of tensors
+    train.py        the training loop; optim.py: SGD and Adam over lists of tensors; fused.py: within backward
     answer.py       what a client answers
     stages.py       the stages of a round, for whoever watches
 what all need

@@ -27,6 +27,7 @@ diagnosis.py      why a client is not connected: nothing there, certificate, clo
 notices.py        what the person at a client is told
 supernode.py      Flower's client program, with signs of life every few seconds
 status.py         `protofed status`
+books.py          released.json: how often noisy sums were released
 audit.py          audit.jsonl: who joined, who was refused, what each round took, what operators did
 metrics.py        metrics for Prometheus, on loopback
 measure.py        `protofed deploy measure`: ms and bytes of a round on the way

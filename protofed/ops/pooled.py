@@ -57,11 +57,12 @@ class Sums(Record):
     have: Int[Tensor, "V"]
 
 
-ADDED = (  # the first only where A is needed
+ADDED = (
     Averaged("gram", added=True, square=True, once="members"),
     Averaged("sums", by="cls", weight="n", added=True, once="members"),
     Averaged("inputs", added=True),
 )
+NO_GRAM = (Averaged("gram", added=True), *ADDED[1:])  # of methods without A: always empty
 PLAIN = ("have",)
 
 

@@ -3,6 +3,14 @@
 settings.py    the settings of a run: attack, robust, dp, max_epsilon, secure
 guards.py      the guards that these put into the round loop
 
+privacy.py           the guard of a run with `dp`, or why there can be none
+levels.py            client level and example level: what is hidden, and how much noise
+accounting.py        ε of so many releases; budget.py: what a run has spent, and may spend
+summands.py          what one client adds to a sum, shortened to a bound
+private_average.py   client level: noisy averages of rows and weights
+private_sums.py      both levels: noise in sums of fixed features, sent once
+noise.py             Gaussian noise, from the seed or from the operating system
+
 secure_settings.py   of secure sums: what must hold, and why a run cannot have them
 secure_crypto.py     keys, encryption, signatures, masks, shares: parts of `cryptography` and Flower
 secure_client.py     a client's side of the protocol, from messages to messages

@@ -23,8 +23,8 @@ def make_guards(
 ) -> tuple[Guard, ...]:
     """The guards that the settings ask for; ConfigError, before training, where one of them is of no use.
     `participants`: clients that are asked in a round. `sums` of secure runs: "added" here, "masked" here as
-    in a deployment, or "elsewhere" by the engine. `holders`: clients with the class that most have. `samples`:
-    training samples of all clients. `books`: of a deployment, whose noise is secret."""
+    in a deployment, or "elsewhere" by the engine. `holders`: clients with the class that most have.
+    `samples`: training samples of all clients. `books`: of a deployment, whose noise is secret."""
     guards: list[Guard] = []
     private = private_guard(trust, task, participants, samples, books)
     if trust.robust is not None:

@@ -58,7 +58,7 @@ def _guard(level: Level, trust: Trust, task: Task, participants: int, books: Spe
         check_sums_leg(sends[0], algorithm.name)
         if trust.secure:
             raise ConfigError(
-                f"dp {level.name}: not together with secure sums yet for {algorithm.name}; leave one of them out"
+                f"dp {level.name}: secure sums and noise do not go together yet for {algorithm.name}"
             )
         bound = algorithm.sample_bound(task)
         if isinstance(level, ExampleLevel) and level.clip is not None:

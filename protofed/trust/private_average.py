@@ -1,6 +1,6 @@
 """Client-level differential privacy: noisy averages in place of the clients' values.
 
-    server  V = Σ_k V_k · min(1, B / ‖V_k‖) + N(0, (z B)²),  V_k as in clipping.py
+    server  V = Σ_k V_k · min(1, B / ‖V_k‖) + N(0, (z B)²),  V_k as in summands.py
 
 Rows of classes: mean_c = noisy sum / noisy count; a class whose noisy count lies within three deviations of
 its noise is withheld. Wholes: the state plus the noisy sum of changes over the number of clients asked, which
@@ -25,9 +25,9 @@ from ..core.guard import Guard
 from ..core.record import Nothing
 from ..core.task import Turn
 from .budget import Budget
-from .clipping import Part, contribution, flat, parts_of, reference, unflat
 from .levels import ClientLevel
 from .noise import gaussian
+from .summands import Part, contribution, flat, parts_of, reference, unflat
 
 CERTAIN = 3.0  # deviations by which a noisy count must exceed 0
 

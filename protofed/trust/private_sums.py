@@ -31,9 +31,9 @@ from ..core.guard import Guard
 from ..core.task import Turn
 from ..ops.moments import square_of, triangle
 from .budget import Budget
-from .clipping import shorten
 from .noise import gaussian
 from .private_average import CERTAIN
+from .summands import shorten
 
 
 class PrivateSums(Guard):

@@ -22,8 +22,8 @@ from protofed.core.record import Record, Weights
 from protofed.core.task import Turn
 from protofed.testing import Toy, assert_close
 from protofed.trust.accounting import epsilon
-from protofed.trust.clipping import contribution, shorten
 from protofed.trust.noise import _from_system
+from protofed.trust.summands import contribution, shorten
 
 QUIET = "client:noise=1e-12,clip=1e4"  # shortens nothing, adds next to nothing
 
