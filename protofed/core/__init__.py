@@ -17,6 +17,7 @@ one client's part of a round
     stages.py       the stages of a round, for whoever watches
 what all need
     errors.py       errors that a user can mend
+    lifeline.py     processes that end with their parent
     escape.py       text from outside, made harmless for where it is shown
     outside.py      the reader of messages from outside, with bounds; bounded_files.py: of files
     rng.py          every random number from a key; dropout.py: masks from such keys

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import socket
@@ -11,11 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import tomlkit
 
 from ..core.errors import EngineError
+from ..core.lifeline import end_with_parent
 from .visible_log import VisibleLog, last_lines
 
 OUTPUT_SECONDS = 2.0  # for the last lines of a program that has ended
@@ -23,6 +24,7 @@ QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",  # the app needs nothing but protofed
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",  # seconds; where Flower starts apps itself
     "OMP_NUM_THREADS": "1",
 }
 
@@ -43,7 +45,7 @@ class Program:
             env=environment(home),
             cwd=cwd,
             start_new_session=True,
-            preexec_fn=_end_with_parent,
+            preexec_fn=partial(end_with_parent, signal.SIGTERM),
         )
         assert self.process.stdout is not None
         self._output = VisibleLog(self.process.stdout, log)
@@ -115,9 +117,3 @@ def free_port() -> int:
 def flower_values(values: Mapping[str, str | int]) -> str:
     """As Flower's --node-config and --run-config want them: TOML in one line."""
     return " ".join(f"{key}={tomlkit.item(value).as_string()}" for key, value in values.items())
-
-
-def _end_with_parent() -> None:
-    if sys.platform == "linux":
-        set_death_signal = 1
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -156,6 +157,8 @@ def _supernode(settings: ClientSettings) -> list[str]:
         "--port",
         str(free_port()),
     ]
+    if settings.preload and sys.platform == "linux":
+        command += ["--isolation", "process"]  # see supernode.py
     command += ["--node-config", flower_values({"site": str(settings.home / "client.toml")})]
     if settings.insecure:
         return [*command, "--insecure"]

@@ -47,6 +47,7 @@ class ClientSettings:
     imports: list[str] = field(default_factory=list)  # Python files that this client may run
     insecure: bool = option(False, "no TLS and no key")
     state: str = option("state", "where this client's model and memory are kept")
+    preload: bool = option(True, "fork the process of each message from one that has imported all (Linux)")
     keep_runs: int = option(3, "runs whose states are kept there; a new run removes older ones", low=1)
     home: Path = Path()
 

@@ -7,12 +7,9 @@ is pickled: see protofed/flower.)
 
 from __future__ import annotations
 
-import ctypes
 import io
-import os
 import pickle
 import signal
-import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,6 +22,7 @@ from torch import Tensor
 from ..core.answer import Answer, Block, ClientState, Reply, Score
 from ..core.data import ClientData
 from ..core.errors import ConfigError, ProtofedError
+from ..core.lifeline import end_with_parent
 from ..core.task import Task
 from ..core.user_files import caller_line, reason
 from .base import Job
@@ -112,7 +110,7 @@ def work(
     parent: int,
 ) -> None:
     """The life of a worker: until its pipe is closed."""
-    _die_with(parent)
+    end_with_parent(signal.SIGKILL, parent)  # where the kernel cannot, the closed pipe ends it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for other in foreign:
@@ -159,12 +157,3 @@ def carry_out(engine: Sequential, order: TrainOrder) -> TrainedBlock | Scores:
         block = Block.join(order.jobs[0].leg.up, replies, engine.task.sizes)
         return TrainedBlock(answers if block is None else [block])
     return TrainedBlock(answers)
-
-
-def _die_with(parent: int) -> None:
-    """Ask the kernel to end this process with its parent (Linux); elsewhere the closed pipe does it."""
-    if sys.platform == "linux":
-        set_death_signal = 1
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)

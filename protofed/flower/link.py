@@ -16,9 +16,10 @@ from ..core.errors import MessageError
 from ..core.outside import reading
 from .codec import arrays_of, decode, encode, size
 from .packet import Exchanged, Packet
+from .patience import Patience
 from .reading_mark import NoMark, ReadingMark
 
-POLL_SECONDS = 0.1
+POLL_SECONDS, LONGEST_POLL = 0.05, 1.0  # between two looks for replies
 TYPES = {"train": MessageType.TRAIN, "evaluate": MessageType.EVALUATE}  # all else is a query
 GONE = (3, 4, 5)  # Flower's codes for messages, replies and nodes that are not available
 
@@ -88,14 +89,14 @@ class GridLink:
     def _pull(self, asked: dict[str, int], timeout: float) -> Iterable[tuple[int, Any]]:
         """(client, reply) as they come. A second answer to the same message finds nobody waiting."""
         waiting = dict(asked)
-        end = time.monotonic() + timeout
+        end, patience = time.monotonic() + timeout, Patience(self.poll, max(self.poll, LONGEST_POLL))
         while waiting and time.monotonic() < end:
             for message in self.grid.pull_messages(list(waiting)):
                 client = waiting.pop(message.metadata.reply_to_message_id, None)
                 if client is not None:
                     yield client, message
             if waiting:
-                time.sleep(self.poll)
+                patience.sleep(most=end - time.monotonic())
 
 
 class _Letter(NamedTuple):
