@@ -1,8 +1,8 @@
 """The process from which Flower's apps are forked: `python -m protofed.deploy.launcher WHICH ADDRESS ...`.
 
 Flower's own SuperExec asks once a second whether there is a task, and starts a fresh Python for each: five
-seconds of work before a message is looked at. This program takes its place. It imports what an app needs once;
-then each task gets a process of its own, made by fork, which runs Flower's own program and ends with the task.
+seconds of work before a message is looked at. This program takes its place. It imports what an app needs
+once; then each task gets a process of its own, made by fork, which runs Flower's program and ends with it.
 It has one thread, opens no data and runs no app itself, so tasks have nothing of each other. The token of a
 task is never on a command line.
 
@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from ..core.lifeline import end_with_parent
 from .forking import ending, fork
 
-LOOK_SECONDS = 3.0  # between two looks where nobody says that there is a task
+LOOK_SECONDS = 1.0  # between two looks where nobody says that there is a task
 END_SECONDS = 3.0  # for apps to end, before they are killed
 log = logging.getLogger("flwr")
 
