@@ -25,7 +25,11 @@ serve.py          `protofed server` and `protofed client`
 rehearse.py       the same federation in one process, to compare numbers
 diagnosis.py      why a client is not connected: nothing there, certificate, clock, key
 notices.py        what the person at a client is told
-supernode.py      Flower's client program, with signs of life every few seconds
+supernode.py      Flower's client program, with signs of life every few seconds, awake when there is something
+launcher.py       a process with all imports, from which that of each message is forked
+launching.py      its owner's end: starting it, waking it, hearing what ended
+forking.py        a clean process by fork
+quick.py          pauses of Flower's that no option sets
 status.py         `protofed status`
 books.py          released.json: how often noisy sums were released
 audit.py          audit.jsonl: who joined, who was refused, what each round took, what operators did

@@ -28,14 +28,19 @@ class Ended(NamedTuple):
     how: str
 
 
+def launcher(which: str, address: str, secret: Path, authority: str | None = None) -> list[str]:
+    """The command that starts a launcher for apps of a client or of the server, owned by this process."""
+    command = [sys.executable, "-P", "-m", "protofed.deploy.launcher", which, address, str(secret)]
+    if authority is not None:
+        command += ["--root-certificates", authority]
+    return [*command, "--owner", str(os.getpid())]
+
+
 class Launching:
     """A launcher, as long as this process lives."""
 
-    def __init__(self, which: str, address: str, secret: Path, authority: str | None = None):
-        command = [sys.executable, "-P", "-m", "protofed.deploy.launcher", which, address, str(secret)]
-        if authority is not None:
-            command += ["--root-certificates", authority]
-        self._command: Sequence[str] = [*command, "--owner", str(os.getpid())]
+    def __init__(self, command: Sequence[str]):
+        self._command = command
         self._start()
 
     def wake(self) -> None:

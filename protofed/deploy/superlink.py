@@ -36,7 +36,7 @@ from flwr.superlink.config_loader import SuperLinkLifespanConfig
 from flwr.superlink.main import create_app
 
 from .door import Application, Door, fleet_paths, listen_on
-from .launching import Launching
+from .launching import Launching, launcher
 from .login import login_file, secret_file
 from .settings import ServerSettings, read_server
 from .signing import APP_ID, SignedApp, read_app
@@ -79,9 +79,9 @@ class Lifespan(SuperLinkLifespan):
         config = self.config
         if sys.platform == "linux":
             secret = secret_file(Path(config.database).parent)
-            launching = Launching("server", f"127.0.0.1:{config.port}", secret, config.ssl_ca_certfile)
-            self.superexec_process = launching.process
-            self._launching = launching  # whose end of the socket closes with this process
+            address = f"127.0.0.1:{config.port}"
+            self._launching = Launching(launcher("server", address, secret, config.ssl_ca_certfile))
+            self.superexec_process = self._launching.process
             return
         command = _get_superexec_command(
             f"127.0.0.1:{config.port}", config.certificates, config.ssl_ca_certfile, os.getpid(), False

@@ -28,7 +28,7 @@ from flwr.supernode import fleet_http_connection
 from flwr.supernode.cli import flower_supernode
 
 from ..flower.patience import Patience
-from .launching import Ended, Launching
+from .launching import Ended, Launching, launcher
 from .login import secret_file
 from .private import write_private
 from .quick import quick_pulls
@@ -58,7 +58,7 @@ def main() -> None:
 
 def serve(secret: Path, **given: Any) -> None:
     """Flower's loop of a node, with a launcher beside it."""
-    launching = Launching("client", given["runtime_api_address"], secret)
+    launching = Launching(launcher("client", given["runtime_api_address"], secret))
     pauses = Pauses(Apps(given["state_factory"].state(), launching))
     pull = loop._pull_and_store_message
 

@@ -7,7 +7,7 @@ vault.py        a client's state on its own disk, committed round by round
 journal.py      which state is which, with the checksum of every file
 respond.py      a client's answer to one packet
 engine.py       the engine: jobs → exchange → replies, with a quorum
-link.py         exchange over a Flower grid
+link.py         exchange over a Flower grid; patience.py: pauses between looks for replies
 reading_mark.py a reply that took the server down is not read a second time
 simulation.py   Flower's simulation engine as a link
 reaper.py       clears up after a simulation, also one that was killed
