@@ -242,10 +242,15 @@ def _measure(args: argparse.Namespace) -> int:
     where = "Flower's programs on 127.0.0.1" if args.deployed else "Flower's simulation"
     sizes = ["payload_bytes", "message_up", "message_down", *(["wire_up", "wire_down"] * args.deployed)]
     rows = [
-        [one["payload"], one["upload"], f"{one['ms']:.0f}", *(f"{one[key]:,}" for key in sizes)]
+        [
+            *(one["payload"], one["upload"], f"{one['ms']:.0f}", f"{one['least_ms']:.0f}"),
+            *([f"{one['cpu_seconds']:.2f}"] * args.deployed),
+            *(f"{one[key]:,}" for key in sizes),
+        ]
         for one in found
     ]
-    headings = ["payload", "upload", "ms", *(key.replace("_", " ") for key in sizes)]
+    times = ["ms", "least ms", *(["CPU s"] * args.deployed)]
+    headings = ["payload", "upload", *times, *(key.replace("_", " ") for key in sizes)]
     _table(args, f"a round with {args.clients} clients over {where}", headings, rows, found)
     return 0
 

@@ -35,5 +35,6 @@ books.py          released.json: how often noisy sums were released
 audit.py          audit.jsonl: who joined, who was refused, what each round took, what operators did
 metrics.py        metrics for Prometheus, on loopback
 measure.py        `protofed deploy measure`: ms and bytes of a round on the way
+cpu.py            CPU seconds of all that it started
 precision.py      `protofed deploy measure --accuracy`: what coarser uploads cost
 """

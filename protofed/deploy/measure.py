@@ -19,6 +19,7 @@ from ..core.record import Tree
 from ..core.rng import torch_generator
 from ..flower.packet import Link, Meta, Packet
 from ..runs.loose import read_loose
+from .cpu import CpuWatch
 
 TIMEOUT = 300.0
 ROUNDS, DEPLOYED_ROUNDS = 5, 3
@@ -40,11 +41,12 @@ def kinds() -> list[tuple[str, str]]:
 
 
 def echo_round(link: Link, clients: int, rounds: int, payload: str, upload: str) -> dict[str, Any]:
-    """Median time and bytes per client; a first round is not timed."""
+    """Median and least time, and bytes per client; a first round is not timed."""
     arrays = payloads()[payload]
     floats = sum(t.numel() for t in arrays.values() if t.is_floating_point())
-    seconds, up, down, answered = [], 0, 0, 0
+    seconds, up, down, answered, began = [], 0, 0, 0, 0.0
     for round in range(rounds + 1):
+        began = time.time() if round == 1 else began
         sent = {name: t + round if t.is_floating_point() else t for name, t in arrays.items()}
         meta: Meta = {"kind": "echo", "upload": upload}
         packets = {c: Packet({**meta, "salt": 0.01 * (c + 1)}, sent) for c in range(clients)}
@@ -55,7 +57,9 @@ def echo_round(link: Link, clients: int, rounds: int, payload: str, upload: str)
         up = sum(reply.wire_bytes for reply in got.replies.values()) // max(1, answered)
         down = got.wire_down // clients
     line = {"payload": payload, "upload": upload, "payload_bytes": 4 * floats, "answered": answered}
-    return {**line, "message_up": up, "message_down": down, "ms": 1000 * statistics.median(seconds[1:])}
+    timed = [1000 * one for one in seconds[1:]]
+    times = {"ms": statistics.median(timed), "least_ms": min(timed), "began": began, "ended": time.time()}
+    return {**line, "message_up": up, "message_down": down, **times}
 
 
 def on_simulation(clients: int, rounds: int) -> list[dict[str, Any]]:
@@ -84,7 +88,10 @@ def on_deployment(clients: int, say: Any) -> list[dict[str, Any]]:
         command = [sys.executable, "-m", "protofed.cli.main", "client"]
         nodes = [subprocess.Popen([*command, str(home)], stderr=subprocess.DEVNULL) for home in homes]
         try:
-            return [_deployed(root, f"run{n}", kind, clients, say) for n, kind in enumerate(kinds())]
+            with CpuWatch() as watch:
+                return [
+                    _deployed(root, f"run{n}", kind, clients, say, watch) for n, kind in enumerate(kinds())
+                ]
         finally:
             for node in nodes:
                 node.terminate()
@@ -92,7 +99,9 @@ def on_deployment(clients: int, say: Any) -> list[dict[str, Any]]:
                 node.wait()
 
 
-def _deployed(root: Path, run: str, kind: tuple[str, str], clients: int, say: Any) -> dict[str, Any]:
+def _deployed(
+    root: Path, run: str, kind: tuple[str, str], clients: int, say: Any, watch: CpuWatch
+) -> dict[str, Any]:
     from .serve import run_server
     from .status import wire_bytes
 
@@ -100,4 +109,6 @@ def _deployed(root: Path, run: str, kind: tuple[str, str], clients: int, say: An
     run_server(root / "federation" / "server", root / run, False, say, SEPARATOR.join(kind))
     counted, messages = wire_bytes(root / run), clients * (DEPLOYED_ROUNDS + 1)
     wire = {f"wire_{way}": counted[way] // messages for way in ("up", "down")}
-    return {**read_loose(root / run / "measured.json"), **wire}
+    line = dict(read_loose(root / run / "measured.json"))
+    cpu = watch.between(line["began"], line["ended"]) / DEPLOYED_ROUNDS
+    return {**line, **wire, "cpu_seconds": round(cpu, 2)}

@@ -1,5 +1,6 @@
 """Real deployments on 127.0.0.1: Flower's own programs, TLS and keys. Minutes, hence marked slow."""
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -176,6 +177,40 @@ def test_client_dies_and_comes_back(example, started, tmp_path):
     assert [line["clients"] for line in RunDir(run).lines("metrics.jsonl")] == [3, 3, 3]
     example.protofed("deploy", "rehearse", str(federation), "--out", str(tmp_path / "rehearsal"))
     assert example.compare(run, tmp_path / "rehearsal") < 1e-4
+
+
+def test_killed_apps_and_launchers(example, started, tmp_path):
+    """The process of a message, and the one from which it was forked, are killed at work. Either way the
+    server hears of it at once, the leg is repeated, and the numbers are those of a run without trouble."""
+    federation, run = tmp_path / "federation", tmp_path / "run"
+    example.write_federation(federation, rounds=4, timeout=300, quorum=3, repeats=30)
+    server = started("server", str(federation / "server"), "--out", str(run))
+    clients = {name: started("client", str(federation / "clients" / name)) for name in example.SITES}
+    wait_for(lambda: len(rounds(run)) >= 1, server, "first round")
+    app_of(clients["south"]).kill()
+    wait_for(lambda: failures(run, "south") > 0, server, "failure of the killed app")
+    wait_for(lambda: len(rounds(run)) >= 2, server, "second round")
+    app_of(clients["north"]).parent().kill()
+    assert server.wait(timeout=60 * MINUTES) == 0
+    assert failures(run, "north") > 0
+    log = (federation / "clients" / "north" / "supernode.log").read_text()
+    assert "The process that starts apps ended with signal 9; it is started again" in log
+    assert "ended with signal 9" in (federation / "clients" / "south" / "supernode.log").read_text()
+    assert [line["clients"] for line in RunDir(run).lines("metrics.jsonl")] == [3] * 4
+    assert max(line["seconds"] for line in RunDir(run).lines("metrics.jsonl")) < 100
+    example.protofed("deploy", "rehearse", str(federation), "--out", str(tmp_path / "rehearsal"))
+    assert example.compare(run, tmp_path / "rehearsal") < 1e-4
+
+
+def app_of(client):
+    """The process that works on a message of this client's, as soon as there is one."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with contextlib.suppress(psutil.Error):
+            for one in psutil.Process(client.pid).children(recursive=True):
+                if "protofed.deploy.launcher" in one.cmdline() and one.parent().cmdline() == one.cmdline():
+                    return one
+    raise AssertionError("no app")
 
 
 def failures(run, client):
