@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
 from ..core.lifeline import end_with_parent
@@ -93,25 +94,30 @@ class Launcher:
         self.run = run
         self.quiet = quiet
         self._children: dict[int, int] = {}  # numbers of tasks by those of processes
+        self._told = False  # to end
         self._woken, self._wake = os.pipe()
         for end in (self._woken, self._wake):
             os.set_blocking(end, False)
 
     def work(self) -> None:
         """Until the owner is gone, or this process is told to end."""
-        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # wakes the loop below
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-        signal.signal(signal.SIGINT, lambda number, frame: sys.exit(0))
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)  # a signal wakes the loop below
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._be_told)
         try:
-            while True:
+            while not self._told:
                 self._reap()
-                while (task := self.acquire()) is not None:
+                while not self._told and (task := self.acquire()) is not None:
                     self._start(task)
                 if not self._wait():
                     return
         finally:
             self._end_all()
+
+    def _be_told(self, number: int, frame: FrameType | None) -> None:
+        """Nothing is raised here: what runs while a process forks would swallow it."""
+        self._told = True
 
     def _start(self, task: Task) -> None:
         inner = (self.owner.fileno(), self._woken, self._wake)
@@ -136,7 +142,6 @@ class Launcher:
                 self.owner.sendall(f"{task} {how}\n".encode())
 
     def _end_all(self) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         for number in (signal.SIGTERM, signal.SIGKILL):
             for child in self._children:
                 with contextlib.suppress(ProcessLookupError):
@@ -158,13 +163,18 @@ class Flower:
         self._client: Any = None
 
     def acquire(self) -> Task | None:
-        """The oldest task that waits. The connection is closed before: it is not for forks."""
+        """The oldest task that waits, None also where nobody answers. The connection is closed before: it is
+        not for forks."""
+        import httpx
         from flwr.proto.runtime_pb2 import AcquireTaskRequest
         from flwr.supercore.constant import TaskType
 
         self._client = self._client or self._connect()
         wanted = AcquireTaskRequest(supported_task_types=[TaskType[self.kind.task]])
-        answer = self._client.AcquireTask(wanted)
+        try:
+            answer = self._client.AcquireTask(wanted)
+        except httpx.TransportError:  # Flower is not there yet, or not any more
+            return None
         if not (answer.HasField("task") and answer.token):
             return None
         self._client.close()
@@ -181,7 +191,6 @@ class Flower:
 
     def _connect(self) -> Any:
         from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor, SuperExecAuthHttpInterceptor
-        from flwr.supercore.retry import make_simple_http_retry_invoker
         from flwr.supercore.runtime import RuntimeHttpClient
 
         signed = SuperExecAuthHttpInterceptor(
@@ -192,7 +201,6 @@ class Flower:
             insecure=self.authority is None,
             root_certificates=None if self.authority is None else Path(self.authority).read_bytes(),
             interceptors=[RuntimeVersionHttpInterceptor(component_name="SuperExec"), signed],
-            retry_invoker=make_simple_http_retry_invoker(),
         )
 
 
