@@ -125,10 +125,10 @@ class Launcher:
 
     def _wait(self) -> bool:
         """Until there is something to do. False when the owner is gone."""
-        ready, _, _ = select.select([self.owner, self._woken], [], [], LOOK_SECONDS)
+        ready, _, _ = select.select([self.owner.fileno(), self._woken], [], [], LOOK_SECONDS)
         if self._woken in ready:
             os.read(self._woken, 4096)
-        return self.owner not in ready or bool(self.owner.recv(4096))
+        return self.owner.fileno() not in ready or bool(self.owner.recv(4096))
 
     def _reap(self) -> None:
         while self._children:

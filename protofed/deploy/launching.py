@@ -39,6 +39,10 @@ def launcher(which: str, address: str, secret: Path, authority: str | None = Non
 class Launching:
     """A launcher, as long as this process lives."""
 
+    process: subprocess.Popen[bytes]
+    _socket: socket.socket
+    _rest: bytes  # of a line that is not there as a whole yet
+
     def __init__(self, command: Sequence[str]):
         self._command = command
         self._start()
@@ -82,7 +86,7 @@ class Launching:
         self._began, self._told, self._rest = time.monotonic(), False, b""
         self._socket, theirs = socket.socketpair()
         with theirs:
-            self.process = subprocess.Popen(self._command, stdin=theirs)
+            self.process = subprocess.Popen(self._command, stdin=theirs.fileno())
 
     def _gone(self, code: int, seconds: float) -> list[Ended]:
         """Told once; started again at once where it had lived for a while."""
