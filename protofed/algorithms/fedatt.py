@@ -4,7 +4,7 @@ Ji et al., "Learning Private Neural Language Modeling with Attentive Aggregation
 arxiv.org/abs/1812.07108.
 
 Clients train by cross-entropy. The server treats every parameter tensor l by itself, and adds Gaussian
-noise if `dp` is set:
+noise if `noise` is set:
 
     client  L = CE
     server  w^l ← w^l − ε · Σ_k α_k · (w^l − w_k^l),   α = softmax over k of ‖w^l − w_k^l‖
@@ -38,7 +38,7 @@ class FedAtt(SharedWeights):
 
     epsilon: float = option(1.2, "ε, step size of the server", above=0)
     norm: str = option("l2", "norm of the differences of a tensor", choices=("l2", "spectral"))
-    dp: float = option(0.0, "standard deviation of the noise added to the new weights", low=0)
+    noise: float = option(0.0, "standard deviation of the noise added to the new weights", low=0)
     tolerate: bool = option(False, "use the partial work of stragglers instead of dropping them")
 
     paper = "Ji et al., IJCNN 2019, arXiv:1812.07108"
@@ -57,13 +57,13 @@ class FedAtt(SharedWeights):
         average = Average()
         for reply in received:
             average.add(reply.up.weights, self.weight(reply.n), reply.client)
-        weights, noise = average.result(), turn.generator("noise")
+        weights, draws = average.result(), turn.generator("noise")
         for name in turn.task.names(0).parameters:
             gaps = torch.stack([state.weights[name] - reply.up.weights[name] for reply in received])
             weights[name] = state.weights[name] - self.epsilon * self.attend(gaps)
-            if self.dp:
-                drawn = torch.randn(gaps.shape[1:], generator=noise, dtype=gaps.dtype)
-                weights[name] += self.dp * drawn.to(gaps.device)
+            if self.noise:
+                drawn = torch.randn(gaps.shape[1:], generator=draws, dtype=gaps.dtype)
+                weights[name] += self.noise * drawn.to(gaps.device)
         return Weights(weights)
 
     def attend(self, gaps: Tensor) -> Tensor:

@@ -236,6 +236,7 @@ def phase_batches(session: Session, phase: Phase, number: int, skip_single: bool
         if phase.steps is not None and step == phase.steps:
             return
         step += 1
+        idx = idx.to(task.device)
         x = data.x[idx]
         if data.augment and augment is not None:
             x = data.augment(x, augment)

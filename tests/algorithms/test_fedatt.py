@@ -17,7 +17,7 @@ from protofed.testing import CHECKS, Toy
 
 VARIANTS = [
     Toy("fedatt", {"norm": "spectral"}),
-    Toy("fedatt", {"dp": 0.001, "params_only": True}, models="norm"),
+    Toy("fedatt", {"noise": 0.001, "params_only": True}, models="norm"),
 ]
 
 
@@ -105,7 +105,7 @@ def test_noise_is_added_once_and_repeatable():
     round, others in the next."""
     start = tree(1.0, (1.0, 1.0))
     quiet = step(FedAtt(), start, start)
-    noisy = [step(FedAtt(dp=0.1), start, start, round=r)[BASE].item() for r in (1, 1, 2)]
+    noisy = [step(FedAtt(noise=0.1), start, start, round=r)[BASE].item() for r in (1, 1, 2)]
     assert quiet[BASE].item() == 1.0
     assert noisy[0] == noisy[1] != noisy[2]
     assert 0 < abs(noisy[0] - 1.0) < 0.6
