@@ -59,11 +59,8 @@ class Toy:
         groups, index = toy_groups(
             "mixed" if self.models == "mixed" and not algorithm.needs.model else self.models
         )
-        public = (
-            LocalData(*_samples("public", (4, 4, 4, 4))[:1], torch.full((16,), -1))
-            if algorithm.needs.public
-            else None
-        )
+        unlabelled, labels = _samples("public", (4, 4, 4, 4))
+        public = LocalData(unlabelled, torch.full_like(labels, -1)) if algorithm.needs.public else None
         names = tuple(str(c) for c in range(CLASSES))
         task = make_task(config, algorithm, groups, index, (INPUTS,), names, public)
         data = OwnData(

@@ -116,7 +116,7 @@ class FeSem(SharedWeights):
         names = turn.task.names(0).parameters
         rows = torch.stack([flat({n: reply.up.weights[n] for n in names}) for reply in received])
         if (state.cluster < 0).all():
-            centres = rows[plus_plus(rows, self.k, turn.generator("seeding"))]
+            centres = torch.stack([rows[i] for i in plus_plus(rows, self.k, turn.generator("seeding"))])
         else:
             trees = [under(f"{k}/", state.centres) for k in range(self.k)]
             centres = torch.stack([flat({n: tree[n] for n in names}) for tree in trees])

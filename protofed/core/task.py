@@ -254,7 +254,7 @@ class Turn:
         """Row numbers of the public data in batches, the same for all clients and legs of the round."""
         order = torch_generator(self.task.seed, self.round, "public")
         rows = torch.randperm(len(self.task.public_data), generator=order)
-        return list(torch.split(rows, size))
+        return list(torch.split(rows.to(self.task.device), size))
 
 
 @dataclass(frozen=True, eq=False)

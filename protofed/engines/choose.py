@@ -4,7 +4,9 @@ The rule, from measurements with `python -m benchmarks` (docs/speed.md):
 
 - Worker processes pay off once a round is worth more than feeding them; the work of a round is taken
   as samples × epochs × parameters.
-- Cohorts pay off for small networks (at most 100,000 parameters), made of layers with a stacked form,
+- On another device than the CPU: cohorts of at least four clients of one architecture, one stacked step for
+  all; else one client after the other.
+- On CPUs, cohorts pay off for small networks (at most 100,000 parameters), made of layers with a stacked form,
   with at least four clients of one architecture per worker. Larger layers are bound by memory traffic,
   and one client at a time is as fast or faster.
 """
@@ -46,14 +48,14 @@ def choose(task: Task, data: ClientData, participants: int) -> Choice:
     sizes = [task.parameter_count(g) for g in range(len(task.groups))]
     work = participants * mean * task.epochs * sum(sizes) / len(sizes)
     each = participants / len(sizes) / cores
-    if task.device.type != "cpu":
-        return Choice("sequential", f"the device is {task.device}")
-    small = max(sizes) <= SMALL_MODEL and each >= FEW_CLIENTS
     nets = [task.live(g) for g in range(len(sizes))]
     stackable = all(can_stack(m) for net in nets for m in net.modules.values()) and not any(
         net.tied for net in nets
     )
-    cohort = small and stackable
+    if task.device.type != "cpu":
+        stacks = stackable and participants / len(sizes) >= FEW_CLIENTS
+        return Choice("cohort" if stacks else "sequential", f"the device is {task.device}")
+    cohort = stackable and max(sizes) <= SMALL_MODEL and each >= FEW_CLIENTS
     if cores == 1 or work < LITTLE_WORK or not hasattr(os, "fork"):
         reason = "one core" if cores == 1 else "little work a round"
         return Choice("cohort", f"{reason}, small models") if cohort else Choice("sequential", reason)

@@ -15,10 +15,10 @@ def plus_plus(rows: Tensor, k: int, generator: torch.Generator) -> list[int]:
     """k-means++: indices of k rows [N, P], each drawn with probability ∝ its squared distance to the
     nearest one drawn before. Where all distances are 0 (fewer different rows than k) the first row."""
     chosen = [int(torch.randint(len(rows), (), generator=generator))]
-    nearest = squared_distances(rows, rows[chosen])[:, 0]
+    nearest = squared_distances(rows, rows[chosen[0]][None])[:, 0]
     while len(chosen) < k:
         odds = nearest.cpu().double()
         drawn = int(torch.multinomial(odds, 1, generator=generator)) if odds.sum() > 0 else 0
         chosen.append(drawn)
-        nearest = torch.minimum(nearest, squared_distances(rows, rows[[drawn]])[:, 0])
+        nearest = torch.minimum(nearest, squared_distances(rows, rows[drawn][None])[:, 0])
     return chosen

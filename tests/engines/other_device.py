@@ -1,4 +1,4 @@
-"""A device that is not there: tensors that say they are elsewhere, and refuse to be mixed with those of the CPU.
+"""A device that is not there: tensors that say they are elsewhere, and refuse to be mixed with others.
 
 torch's own fake tensors hold no numbers, so code that looks at values (which rows a class has, the order of
 uploads) cannot run on them; and a build for CPUs alone moves nothing to "cuda". Here every tensor of the
