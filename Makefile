@@ -8,7 +8,7 @@ demo: .venv/run-ready
 	$(BIN)/python examples/demo.py
 
 # Tests that start servers, browsers or whole studies: test-system. All others: test.
-SYSTEM := tests/docs tests/examples tests/flower tests/fuzz tests/reports tests/studies tests/trackers tests/cli/test_study_commands.py \
+SYSTEM := tests/docs tests/engines/test_other_device.py tests/examples tests/flower tests/fuzz tests/reports tests/studies tests/trackers tests/cli/test_study_commands.py \
 	tests/use/test_export.py tests/use/test_notebook.py
 
 test: .venv/dev-ready

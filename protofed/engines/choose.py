@@ -6,8 +6,8 @@ The rule, from measurements with `python -m benchmarks` (docs/speed.md):
   as samples × epochs × parameters.
 - On another device than the CPU: cohorts of at least four clients of one architecture, one stacked step for
   all; else one client after the other.
-- On CPUs, cohorts pay off for small networks (at most 100,000 parameters), made of layers with a stacked form,
-  with at least four clients of one architecture per worker. Larger layers are bound by memory traffic,
+- On CPUs, cohorts pay off for small networks (at most 100,000 parameters), made of layers with a stacked
+  form, with at least four clients of one architecture per worker. Larger layers are bound by memory traffic,
   and one client at a time is as fast or faster.
 """
 

@@ -15,7 +15,6 @@ from protofed import testing
 from protofed.config import System
 from protofed.core.algorithm import methods
 from protofed.testing import Toy
-
 from tests.engines.other_device import THERE, MixedDevices, OtherDevice
 
 
