@@ -107,8 +107,10 @@ def critical_difference(entrants: int, settings: int) -> float:
 
 
 def tournament_tables(tournament: Tournament, found: Sequence[Standing]) -> list[Table]:
-    """Accuracies, the first entrant against each other, ranks."""
-    return [_accuracies(tournament, found), _against(tournament, found), _ranks(found)]
+    """Accuracies, the first entrant and its variants against the best of the others, ranks."""
+    ours = [one for one in tournament.entrants if _same(one, tournament.entrants[0])]
+    against = [_against(entrant, found) for entrant in ours]
+    return [_accuracies(tournament, found), *against, _ranks(found)]
 
 
 def _accuracies(tournament: Tournament, found: Sequence[Standing]) -> Table:
@@ -136,27 +138,27 @@ def _accuracies(tournament: Tournament, found: Sequence[Standing]) -> Table:
     return Table(f"{tournament.name}: accuracy (%)", headings, rows, 4, notes, frozenset(bold))
 
 
-def _against(tournament: Tournament, found: Sequence[Standing]) -> Table:
-    first = tournament.entrants[0]
-    ours = {one.setting: one for one in found if one.entrant == first}
+def _against(entrant: str, found: Sequence[Standing]) -> Table:
     rows = []
-    for setting, one in ours.items():
-        others = [other for other in found if other.setting == setting and not _same(other.entrant, first)]
+    for one in (one for one in found if one.entrant == entrant):
+        others = [two for two in found if two.setting == one.setting and not _same(two.entrant, entrant)]
         if not others:
             continue
         best = max(others, key=lambda other: other.accuracy)
         gap, error = difference(one, best)
         local = next((other for other in others if other.entrant == "local"), None)
         over_local = f"{difference(one, local)[0]:+.2f}" if local else ""
-        shown = f"{gap:+.2f} ± {number(error)}"
-        rows.append([setting, number(one.accuracy), best.entrant, number(best.accuracy), shown,
-                     verdict(gap, error), over_local])  # fmt: skip
-    headings = ("setting", first, "best other", "its accuracy", "Δ ± SE", "verdict", "Δ to local")
+        rows.append([
+            one.setting, number(one.accuracy), number(one.uplink, 0), best.entrant, number(best.accuracy),
+            number(best.uplink, 0), f"{gap:+.2f} ± {number(error)}", verdict(gap, error), over_local,
+        ])  # fmt: skip
+    headings = ("setting", entrant, "floats up", "best other", "its accuracy", "its floats up", "Δ ± SE",
+                "verdict", "Δ to local")  # fmt: skip
     notes = (
         f"Δ: paired over seeds; ahead or behind: beyond {CLEAR:g} standard errors. Others: not "
-        f"{first} itself with other options.",
+        f"{read_method(entrant).method} itself with other options.",
     )
-    return Table(f"{first} against the best of the others", headings, rows, 1, notes)
+    return Table(f"{entrant} against the best of the others", headings, rows, 1, notes)
 
 
 def _same(one: str, two: str) -> bool:

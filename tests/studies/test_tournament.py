@@ -136,12 +136,21 @@ def test_critical_difference() -> None:
     assert math.isnan(critical_difference(3, 0))
 
 
+def test_variants_of_the_first_entrant_have_tables_of_their_own(file: Path) -> None:
+    file.write_text(TEXT.replace('"local"]', '"local", "fedproto:lam=0.3"]'))
+    found = [_standing("small", "fedproto:lam=0.3", 60, 62), _standing("small", "local", 60, 66)]
+    tables = tournament_tables(read_tournament(str(file)), found)
+    assert [table.title.split()[0] for table in tables[1:3]] == ["fedproto", "fedproto:lam=0.3"]
+    assert tables[1].rows == []
+    assert tables[2].rows[0][6:8] == ["-2.00 ± 2.00", "level"]
+
+
 def test_tables_name_the_best_other(file: Path) -> None:
     cup = read_tournament(str(file))
     found = [_standing("small", "fedproto", 70, 72), _standing("small", "local", 60, 66)]
     found.append(_standing("small", "fedproto:lam=0.3", 80, 80))  # the same method: no rival
     table = tournament_tables(cup, found)[1]
-    assert table.rows == [["small", "71.00", "local", "63.00", "+8.00 ± 2.00", "ahead", "+8.00"]]
+    assert table.rows == [["small", "71.00", "10", "local", "63.00", "10", "+8.00 ± 2.00", "ahead", "+8.00"]]
 
 
 @pytest.mark.parametrize(
