@@ -86,12 +86,13 @@ class Experiment:
         return [*self.remarks, *self.dataset.notes, *test_set_notes(self.dataset, self.split)]
 
     def tested(self) -> Sequence[int]:
-        """Clients that are tested: all active ones, or a fixed draw of them."""
-        count = self.config.system.eval_clients
-        if count is None or count >= len(self.active):
-            return self.active
-        chosen = numpy_generator(self.config.seed, "tested").choice(len(self.active), count, replace=False)
-        return sorted(int(c) for c in chosen)
+        """Clients that are tested: all active ones, or a fixed draw of them; never attackers."""
+        count, attackers = self.config.system.eval_clients, self.federation.adversary.clients
+        honest = [client for client in self.active if client not in attackers] if attackers else self.active
+        if count is None or count >= len(honest):
+            return honest
+        chosen = numpy_generator(self.config.seed, "tested").choice(len(honest), count, replace=False)
+        return sorted(honest[int(c)] for c in chosen)
 
     def play(self, run: RunDir | None, progress: Progress | None = None) -> list[dict[str, Any]]:
         """Rounds until the last, from wherever the federation stands. Returns this call's records."""
@@ -128,13 +129,23 @@ class Experiment:
         found = summarise(self.federation.evaluate(self.tested()))["acc"]
         return {"start": {mode: found[mode] for mode in found if mode == "clf" or "clf" not in found}}
 
+    @cached_property
+    def _dense(self) -> bool:
+        return input_shapes(self.task, self.data, self.dataset)[1]
+
     def _test(self, run: RunDir | None, round: int, losses: Sequence[float], last: bool) -> dict[str, Any]:
         started, federation = time.perf_counter(), self.federation
         scores = federation.evaluate(self.tested())
-        self.last_test = {"round": round, **per_client(scores)}
+        attackers = sorted(federation.adversary.clients)
+        self.last_test = {
+            "round": round,
+            **per_client(scores),
+            **({"attackers": attackers} if attackers else {}),
+        }
         if run:
             run.append("clients.jsonl", self.last_test)
-        found = summarise(scores)
+        found = summarise(scores, self.task.by_class and not self._dense)
+        found |= federation.adversary.judge(scores, round, federation.engine.store.get)
         algorithm, classes = self.task.algorithm, self.task.C
         found |= judge_test(algorithm, federation.state, scores, found["acc"], losses, classes)
         others = {"validation": self.task.validation > 0, "balanced": last and self.task.balanced is not None}
@@ -235,6 +246,7 @@ def make_task(
         common_init=train.init == "common",
         public=public,
         validation=config.validation,
+        by_class=_asks_by_class(config),
         balanced=balanced,
         class_names=classes,
         shapes=tuple(tuple(one) for one in shapes),  # type: ignore[arg-type]
@@ -242,6 +254,12 @@ def make_task(
         dtype=config.system.torch_dtype,
         device=config.system.torch_device,
     )
+
+
+def _asks_by_class(config: Config) -> bool:
+    """Whether tests tell classes apart: where clients may attack some of them, and are simulated."""
+    trust = config.trust
+    return trust.attack is not None or (trust.robust is not None and config.data != DEPLOYED)
 
 
 def _check_newcomers(newcomers: int, clients: int) -> None:

@@ -13,10 +13,12 @@ from .core.task import Task
 from .data.merged import Merged
 from .engines import choose
 from .engines.base import Engine
+from .engines.checks import Checks, check_trees
 from .engines.federation import Federation
 from .engines.store import Store
 from .engines.workers import own_cores
 from .runs.class_counts import most_holders
+from .trust.adversary import make_adversary
 from .trust.guards import make_guards
 
 log = logging.getLogger("protofed")
@@ -49,8 +51,13 @@ def make_federation(config: Config, task: Task, data: ClientData) -> Federation:
     guards = make_guards(
         config.trust, task, asked, holders=lambda: most_holders(data, task.C), samples=samples
     )
-    engine = make_engine(config, task, data)
-    return Federation(task, data, engine, plan, config.system.on_failure, guards)
+    adversary = make_adversary(config.trust, task, data, config.system.engine)
+    engine = make_engine(config, task, adversary.trained_on if adversary else data)
+    federation = Federation(task, data, engine, plan, config.system.on_failure, guards, adversary)
+    if adversary is not None:
+        adversary.state = lambda: federation.state
+        engine.checks = Checks(task, check_trees)  # also where the engine has looked before attackers did
+    return federation
 
 
 def make_engine(config: Config, task: Task, data: ClientData) -> Engine:

@@ -201,7 +201,8 @@ class Signs(NamedTuple):
 
 
 class Score(NamedTuple):
-    """Test result of one client. `confusion` [C, C] per mode (rows: truth) only for dense labels."""
+    """Test result of one client. `confusion` [C, C] per mode (rows: truth) only for dense labels, and where
+    the task asks for it (`by_class`)."""
 
     client: int
     n: int

@@ -118,7 +118,7 @@ def score_client(
     mixture.py)."""
     task = turn.task
     rows, known = _tested(turn, test, held), train.class_counts(task.C)
-    scoring = Scoring(task.C)
+    scoring = Scoring(task.C, task.by_class)
     net, predict = predictor(turn, state, known, down)
     fitted = None
     if held is not None and task.validation and turn.on != "validation" and mixes(task.algorithm.modes):

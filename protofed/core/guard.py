@@ -8,11 +8,11 @@ averages, noise and the rest are in protofed/trust.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from .algorithm import Leg
-from .answer import Answer, Replies
+from .answer import Answer, ClientState, Replies, Score
 from .task import Turn
 
 
@@ -43,4 +43,10 @@ class Adversary:
 
     def record(self) -> dict[str, Any]:
         """What the round's line in metrics.jsonl has of it."""
+        return {}
+
+    def judge(
+        self, scores: Sequence[Score], round: int, client_state: Callable[[int], ClientState | None]
+    ) -> dict[str, Any]:
+        """What a test of the honest clients says of it, for the same line."""
         return {}

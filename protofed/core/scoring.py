@@ -40,8 +40,9 @@ class WatchedNet(LiveNet):
 class Scoring:
     """Adds up the predictions for some samples after the other."""
 
-    def __init__(self, classes: int):
+    def __init__(self, classes: int, by_class: bool = False):
         self.classes = classes
+        self.by_class = by_class
         self.n = 0
         self.loss: Tensor | float = 0.0
         self.correct: dict[str, Any] = {}
@@ -59,7 +60,7 @@ class Scoring:
             guess = values.argmax(1)
             _add(self.correct, mode, (guess == y).sum())
             _add(self.guessed, mode, torch.bincount(guess[valid], minlength=values.shape[1]))
-            if y.ndim > 1:
+            if y.ndim > 1 or self.by_class:
                 _add(self.confusion, mode, confusion_matrix(guess, y, self.classes))
 
     def score(self, client: int, train: LocalData, test: LocalData, embedded: Tensor | None) -> Score:

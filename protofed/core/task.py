@@ -73,6 +73,7 @@ class Task:
     common_init: bool = False
     public: LocalData | None = None
     validation: float = 0.0  # share of their training samples that clients hold out
+    by_class: bool = False  # tests count what samples of each class are taken for
     balanced: LocalData | None = None  # test samples, equally many of each class, for every client's model
     class_names: tuple[str, ...] = ()
     shapes: tuple[tuple[int, ...], ...] = ()  # of one input, per group; empty: not known

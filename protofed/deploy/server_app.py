@@ -32,6 +32,7 @@ from ..flower.reading_mark import ReadingMark
 from ..runs.directory import RunDir
 from ..runs.loose import REMEDIES, write_loose
 from ..runs.seals import read_whole, there, write_content, write_whole
+from ..trust.adversary import refuse_attack
 from ..trust.guards import make_guards
 from .agreement import FILE, Member, agree, check_fits, make_task, read_agreement
 from .audit import Audit
@@ -184,6 +185,7 @@ def _sample(member: Member, dtype: torch.dtype) -> LocalData:
 def deployed_config(settings: ServerSettings) -> Config:
     """The recipe, with what a deployment fixes: every round is a checkpoint, failures are survived."""
     config = resolve({"round_timeout": ROUND_TIMEOUT}, read_recipe(settings.home / settings.recipe))
+    refuse_attack(config.trust)
     for file in common_files(config.to_dict()):
         if absolute(file).parent != settings.home:
             raise ConfigError(f"{settings.recipe}: {file} must lie beside server.toml, as at the clients")

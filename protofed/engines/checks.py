@@ -159,6 +159,11 @@ class Outside:
             _check_norm(tensor, self.max_norm, f"{who}: {name}")
 
 
+def check_trees(turn: ClientTurn, reply: Reply, who: str) -> None:
+    """`more` of `Checks` where clients of a simulation attack: weights have the shapes of their model."""
+    _check_shapes(reply.up.arrays(), _shapes(turn.task, turn.group), who)
+
+
 def _shapes(task: Task, group: int) -> dict[str, tuple[int, ...]]:
     named = task.live(group).named()
     return {name: tuple(tensor.shape) for name, tensor in named.items()}

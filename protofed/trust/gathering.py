@@ -93,6 +93,18 @@ def spread_values(got: Sequence[Reply], averaged: Averaged, found: Gathered, val
     return [_with(reply, field, part.reshape(own.shape)) for reply, part, own in zip(got, parts, like)]
 
 
+def put_values(reply: Reply, averaged: Averaged, found: Gathered, values: Tensor) -> Reply:
+    """An upload with the values [G, D] in place of its own, of the classes that there are values for."""
+    own = getattr(reply.up, averaged.field)
+    if not averaged.by:
+        return _with(reply, averaged.field, _shaped(values[0], own))
+    where = found.classes[None, :] == getattr(reply.up, averaged.by)[:, None]
+    told, at = where.any(1), where.long().argmax(1)
+    shape = (-1,) + (1,) * (own.ndim - 1)
+    given = values[at].reshape(own.shape).to(own)
+    return _with(reply, averaged.field, torch.where(told.reshape(shape), given, own))
+
+
 def capped_counts(got: list[Reply], averaged: Averaged, found: Gathered, w: Tensor) -> list[Reply]:
     """Every upload with its capped weights [G, M] as counts."""
     if not averaged.weight:

@@ -1,7 +1,8 @@
 """The guard that puts a robust average in place of every client's values.
 
-An average of equal values is that value, whatever their weights: so the method goes on with it and need not
-know. What a leg declares as `averages` is all that the server uses of its uploads; the rest passes as it is.
+An average of equal values is that value, whatever their weights: so the method goes on with it and need
+not know. What a leg declares as `averages` is all that the server uses of its uploads; the rest passes as
+it is.
 """
 
 from __future__ import annotations

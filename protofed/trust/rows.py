@@ -1,7 +1,7 @@
 """Uploads of one field as padded rows: what robust rules work on, all classes at once.
 
-Axes: G groups (the classes that somebody sent; of a tree of weights there is one), M rows of a group at most,
-D numbers in a row.
+Axes: G groups (the classes that somebody sent; of a tree of weights there is one), M rows of a group at
+most, D numbers in a row.
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@
     mask     the others' shares, and the values → values that look random
     open     who is in the sum → shares of what the server needs to take the masks off the sum, and no more
 
-After Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving Machine Learning", CCS 2017: what
-client u sends is x_u + Σ_blocks PRG(seed_u,b) + Σ_{v>u} PRG(s_uv) − Σ_{v<u} PRG(s_uv). The masks of pairs
-cancel in the sum. For a client that is in the sum the others give out shares of its seeds, for one that
-shared its keys and then was lost shares of its private mask key, never both. A vector has blocks with seeds
-of their own: the first is opened for every sum, the others, one for each class, only if enough clients hold
-the class.
+After Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving Machine Learning", CCS 2017:
+what client u sends is x_u + Σ_blocks PRG(seed_u,b) + Σ_{v>u} PRG(s_uv) − Σ_{v<u} PRG(s_uv). The masks of
+pairs cancel in the sum. For a client that is in the sum the others give out shares of its seeds, for one
+that shared its keys and then was lost shares of its private mask key, never both. A vector has blocks with
+seeds of their own: the first is opened for every sum, the others, one for each class, only if enough
+clients hold the class.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """The cryptography of secure sums: parts of `cryptography` and Flower's Shamir shares, put together.
 
-agreed      X25519, then HKDF-SHA256 bound to what the secret is for
-seal        ChaCha20-Poly1305; who sends what to whom in which round is authenticated with it
-stream      ChaCha20 as a source of masks
-signed      ECDSA with a client's own key, the one by which Flower knows it
-shares_of   Shamir's, as flwr.common.secure_aggregation has them
+agreed X25519, then HKDF-SHA256 bound to what the secret is for seal ChaCha20-Poly1305; who sends what to
+whom in which round is authenticated with it stream ChaCha20 as a source of masks signed ECDSA with a
+client's own key, the one by which Flower knows it shares_of Shamir's, as flwr.common.secure_aggregation
+has them
 
-Of Flower's parts only Shamir's shares are used. Its masks come from a generator that is not made for secrets
-(Mersenne Twister) and whose seed it folds to 32 bits, so that anybody can try them all; its quantisation
-rounds at random and ends at 32 bits.
+Of Flower's parts only Shamir's shares are used. Its masks come from a generator that is not made for
+secrets (Mersenne Twister) and whose seed it folds to 32 bits, so that anybody can try them all; its
+quantisation rounds at random and ends at 32 bits.
 """
 
 from __future__ import annotations

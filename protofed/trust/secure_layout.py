@@ -3,10 +3,10 @@
     block 0        steps, samples, loss, values that were clipped; holders of each class; trees and tensors
     block 1 + c    the rows of class c: weight · values and counts; zeros from a client without the class
 
-A value x of weight w becomes round(w·x / step), clipped to ± w·bound / step; weights are a class's count, the
-client's samples, or 1; what the server only adds (`added`) has weight 1 and a bound for each sample. A client
-without a class adds exact zeros, so of a mean no more is lost than half a step. All sums are exact, whatever
-their order: words wrap around, and have room for the sum of all clients.
+A value x of weight w becomes round(w·x / step), clipped to ± w·bound / step; weights are a class's count,
+the client's samples, or 1; what the server only adds (`added`) has weight 1 and a bound for each sample. A
+client without a class adds exact zeros, so of a mean no more is lost than half a step. All sums are exact,
+whatever their order: words wrap around, and have room for the sum of all clients.
 """
 
 from __future__ import annotations

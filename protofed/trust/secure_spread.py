@@ -1,8 +1,8 @@
 """From the sums back to uploads: every client in the sum gets the same values, and the method goes on.
 
-An average of equal values is that value, whatever their weights (core/averages.py), so `aggregate` runs as it
-is. Who held which class is not known: its rows are given to as many clients as held it, and its count is
-divided among them, so that counts add up to what they are. What the server adds is divided among all.
+An average of equal values is that value, whatever their weights (core/averages.py), so `aggregate` runs as
+it is. Who held which class is not known: its rows are given to as many clients as held it, and its count
+is divided among them, so that counts add up to what they are. What the server adds is divided among all.
 """
 
 from __future__ import annotations

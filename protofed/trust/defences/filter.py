@@ -1,11 +1,11 @@
 """Outliers are left out, all else is averaged as ever: a rule for classes with few holders.
 
 z_c is the geometric median of a class's rows, s_c the median of their distances to it; a row farther than
-`times` · s_c is left out. So nothing changes while clients agree, and a row that stays has moved the average
-by no more than its share of that distance. Of two holders nobody can tell which one lies: there z_c is what
-was broadcast last and s_c that of all classes together; a class of which no row is left keeps what was
-broadcast. In the first round, with nothing broadcast yet, such rows are shortened to the median length of
-all rows.
+`times` · s_c is left out. So nothing changes while clients agree, and a row that stays has moved the
+average by no more than its share of that distance. Of two holders nobody can tell which one lies: there
+z_c is what was broadcast last and s_c that of all classes together; a class of which no row is left keeps
+what was broadcast. In the first round, with nothing broadcast yet, such rows are shortened to the median
+length of all rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The coordinate median (Yin et al., ICML 2018), weighted: half of the weight lies on either side.
 
-Embeddings after a ReLU are 0 in many coordinates at many clients: a median of few holders then is 0 where the
-mean is not, and accuracy is lost without any attacker.
+Embeddings after a ReLU are 0 in many coordinates at many clients: a median of few holders then is 0 where
+the mean is not, and accuracy is lost without any attacker.
 """
 
 from __future__ import annotations
