@@ -53,7 +53,8 @@ def make_federation(config: Config, task: Task, data: ClientData) -> Federation:
     )
     adversary = make_adversary(config.trust, task, data, config.system.engine)
     engine = make_engine(config, task, adversary.trained_on if adversary else data)
-    federation = Federation(task, data, engine, plan, config.system.on_failure, guards, adversary)
+    on_failure = "drop" if adversary else config.system.on_failure  # no attacker may end a run
+    federation = Federation(task, data, engine, plan, on_failure, guards, adversary)
     if adversary is not None:
         adversary.state = lambda: federation.state
         engine.checks = Checks(task, check_trees)  # also where the engine has looked before attackers did
