@@ -79,7 +79,8 @@ RULES = (  # the first that advises a method is the answer; later ones are alter
         ("fedcommons",),
         lambda s: s.samples <= FEW and not s.dense and s.domains <= 1,
         "few samples of a class at a client: sums in a common space, sent once, were ahead of all others "
-        "there, and architectures may differ in everything; it sends more floats than FedProto.",
+        "there or level with the best, and architectures may differ in everything; it sends more floats than "
+        "FedProto (size=64 about as many).",
         RESULTS + "beyond.md",
     ),
     Rule(
