@@ -3,6 +3,7 @@
 settings.py       server.toml and client.toml
 certificates.py   a private CA, the server's certificate, a key pair per client
 keys.py           `deploy join` and `accept`: keys that clients make themselves
+peers.py          keys by which clients know each other, for secure sums
 signing.py        the app that clients run, signed with a key that stays offline
 private.py        files that only their owner may read
 init.py           `protofed deploy init`: everything for a federation in one directory

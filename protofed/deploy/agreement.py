@@ -63,6 +63,11 @@ class Agreement:
     members: tuple[Member, ...]
     files: dict[str, str] = field(default_factory=dict)  # fingerprints of Python files that all need
 
+    @property
+    def secure(self) -> bool:
+        """Whether the run adds up uploads with secure sums."""
+        return bool(self.config.get("trust", {}).get("secure", False))
+
     def config_at(self, home: Path | None = None) -> Config:
         """The configuration at the server. Files lie in `home`; without one, none is run."""
         allowed = () if home is None else None

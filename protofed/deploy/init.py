@@ -20,6 +20,7 @@ from ..core.user_files import UserFile
 from ..core.version import VERSION as __version__
 from ..runs.files import write_atomic
 from .certificates import read_certificate, renew_server, write_authority, write_key_pair
+from .keys import spread_keys
 from .own_files import by_name, load_common
 from .private import private_folder
 from .settings import check_name, read_server
@@ -58,6 +59,7 @@ def init(
     own = _copy_files(recipe, server)
     for name in clients:
         _write_client(folder / "clients" / name, name, server, f"{host}:{port}", insecure, own, own_keys)
+    spread_keys(folder)
     _write_units(folder / "systemd")
     (folder / "README.md").write_text(_readme(folder, clients, host, port, insecure, own_keys))
 
@@ -77,6 +79,7 @@ def add(folder: Path, name: str, own_keys: bool = False) -> None:
         folder / "clients" / name, name, folder / "server", address, settings.insecure, own, own_keys
     )
     write_atomic(path, tomlkit.dumps(document).encode())
+    spread_keys(folder)
 
 
 def renew(folder: Path) -> date:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from .certificates import write_key_pair
 from .settings import ServerSettings, read_client, read_server
 
 RUN_KEYS = "keys.json"  # in the run directory: the keys with which a run began
+PEERS = "peers"  # at a client: the folder of the others' public keys
 CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 
 
@@ -56,7 +58,16 @@ def accept(folder: Path, name: str, key: Path) -> str:
         )
     target.parent.mkdir(exist_ok=True)
     write_atomic(target, key.read_bytes())
+    spread_keys(settings.home.parent)
     return fingerprint(target)
+
+
+def spread_keys(federation: Path) -> None:
+    """The public keys that the server has, in every client's folder that is here: see peers.py."""
+    for key in sorted((federation / "server" / "keys").glob("*.pub")):
+        for client in sorted((federation / "clients").glob("*/client.toml")):
+            (client.parent / PEERS).mkdir(exist_ok=True)
+            shutil.copy(key, client.parent / PEERS)
 
 
 def public_key(path: Path) -> bytes:

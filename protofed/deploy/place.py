@@ -2,8 +2,9 @@
 
 The server alone knows the whole agreement. A client needs the settings, the common list of classes, its
 number and the number of its architecture (random numbers depend on both), and how many clients there are. It
-is not told who the others are, which classes and how many samples they have. Their architectures it is told
-only where the method builds models of them at every client (`Needs(peers=True)`), without whose they are.
+is not told who the others are (but where uploads go into secure sums: there clients know each other by their
+keys), which classes and how many samples they have. Their architectures it is told only where the method
+builds models of them at every client (`Needs(peers=True)`), without whose they are.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class Place:
     others: bool  # whether anybody has another one
     kinds: tuple[Kind, ...] = ()  # all of them, in their order, where the method needs them
     files: dict[str, str] = field(default_factory=dict)
+    peers: tuple[str, ...] = ()  # names of all clients by number, in a run with secure sums
 
     def config_at(self, home: Path, allowed: Collection[str]) -> Config:
         """The configuration on this machine: files lie in `home`, and only those allowed are run."""
@@ -91,6 +93,7 @@ class Place:
             found.flag("others"),
             tuple(map(read_kind, kinds)),
             read_files(found),
+            found.texts("peers", clients) if "peers" in found else (),
         )
 
 
@@ -108,6 +111,7 @@ def place_of(agreement: Agreement, client: int, peers: bool) -> Place:
         len(kinds) > 1,
         tuple(kinds) if peers else (),
         agreement.files,
+        tuple(member.name for member in agreement.members) if agreement.secure else (),
     )
 
 

@@ -10,6 +10,7 @@ so that it gets in once it has been corrected.
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from ..core.errors import ConfigError, EngineError, MessageError
 from ..core.outside import SAID, reading, shown
 from ..core.version import VERSION
 from ..flower.link import Letters
-from ..flower.packet import Packet
+from ..flower.packet import Meta, Packet
 from .agreement import Agreement, Member, parse_member
 from .place import place_of
 
@@ -40,7 +41,8 @@ NOBODY = Connected("", "", b"")
 
 
 class Roster:
-    """Nodes and members by client id. `check` raises ConfigError for a member that does not fit."""
+    """Nodes and members by client id. `check` raises ConfigError for a member that does not fit. With
+    `secure` clients are asked for the keys of the others."""
 
     def __init__(
         self,
@@ -50,6 +52,7 @@ class Roster:
         watch: Callable[..., None],
         keys: Mapping[str, bytes] | None = None,
         check: Callable[[Member], None] = lambda member: None,
+        secure: bool = False,
     ):
         self.grid = grid
         self.clients = clients  # by number; once a run has begun, its own
@@ -58,6 +61,7 @@ class Roster:
         self.keys = dict(keys or {})  # public ones (PEM), by the names of clients
         self.watch = watch
         self.check = check
+        self.secure = secure  # clients must have each other's keys
         self.agreement: Agreement | None = None
         self.members: dict[int, Member] = {}
         self._peers = False
@@ -100,7 +104,7 @@ class Roster:
         for node in sorted(self._online.keys() - set(self._nodes.values())):
             asked_late = time.monotonic() < self._refused.get(node, (0.0, ""))[0] + AGAIN_SECONDS
             if not asked_late and not self._letters.waits_for(node):
-                self._letters.send(node, Packet({"kind": "hello", "protofed": VERSION}, {}), HELLO_SECONDS)
+                self._letters.send(node, Packet(self._hello(), {}), HELLO_SECONDS)
         self._collect()
         if self.agreement is not None:
             for client, node in self._nodes.items():
@@ -110,6 +114,10 @@ class Roster:
                         node, Packet({"kind": "agreement", "agreement": text}, {}), HELLO_SECONDS
                     )
             self._collect()
+
+    def _hello(self) -> Meta:
+        peers: Meta = {"peers": json.dumps(self.clients)} if self.secure else {}
+        return {"kind": "hello", "protofed": VERSION, **peers}
 
     def _until(self, needed: int, seconds: float) -> None:
         end = time.monotonic() + seconds

@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,16 @@ from ..core.user_files import absolute
 from ..engines.checks import SAMPLES
 from ..engines.federation import Federation
 from ..engines.store import Store
-from ..engines.transport import Transport
 from ..flower.engine import Flower
 from ..flower.link import GridLink
 from ..flower.reading_mark import ReadingMark
+from ..flower.secure_engine import SecureFlower
 from ..runs.directory import RunDir
 from ..runs.loose import REMEDIES, write_loose
 from ..runs.seals import read_whole, there, write_content, write_whole
 from ..trust.adversary import refuse_attack
 from ..trust.guards import make_guards
+from ..trust.secure_settings import check_secure, secure_of
 from .agreement import FILE, Member, agree, check_fits, make_task, read_agreement
 from .audit import Audit
 from .books import Books
@@ -86,7 +87,9 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
     """Wait for the clients, agree, and play all rounds that are left."""
     directory = _begun(out)
     keys = keys_of_run(settings, out, settings.clients)
-    roster = Roster(grid, settings.clients, not settings.insecure, status.roster, keys, _fits(settings))
+    secure = deployed_config(settings).trust.secure if directory is None else read_agreement(out).secure
+    by_key, fits = not settings.insecure, _fits(settings)
+    roster = Roster(grid, settings.clients, by_key, status.roster, keys, fits, secure)
     if directory is None:
         directory = _begin(settings, out, roster)
     agreement = read_agreement(out)
@@ -98,10 +101,10 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
     task = make_task(agreement, config)
     roster.current(len(roster.clients), config.transport.round_timeout)  # all have to say hello again
     data = Remote([member.train for member in agreement.members])
-    engine = _engine(grid, roster, task, data, config.transport, out, status)
     asked, samples = config.rounds.participants(task.clients), sum(map(data.size, range(len(data))))
     books = Books(out / "released.json")
-    guards = make_guards(config.trust, task, asked, samples=samples, books=books)
+    guards = make_guards(config.trust, task, asked, sums="elsewhere", samples=samples, books=books)
+    engine = _engine(grid, roster, task, data, config, out, status)
     federation = Federation(task, data, engine, config.rounds, "drop", guards)
     if directory.checkpoints.exist and (warning := experiments.restore(directory, federation)):
         log.warning(warning)
@@ -113,10 +116,10 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
 
 
 def _engine(
-    grid: Any, roster: Roster, task: Task, data: Remote, transport: Transport, out: Path, status: StatusFile
+    grid: Any, roster: Roster, task: Task, data: Remote, config: Config, out: Path, status: StatusFile
 ) -> Flower:
     """Clients behind the grid: a leg begins once there are enough of them, or the time is over."""
-    agreement, mark = roster.agreement, ReadingMark(out / "reading.json")
+    agreement, mark, transport = roster.agreement, ReadingMark(out / "reading.json"), config.transport
     assert agreement is not None
     members = agreement.members
     dense = any(member.dense for member in members)
@@ -126,7 +129,10 @@ def _engine(
         lost=roster.lost,
         mark=mark,
     )
-    return Flower(
+    kind: Callable[..., Flower] = Flower
+    if config.trust.secure:
+        kind = partial(SecureFlower, secure=secure_of(config.trust))
+    return kind(
         task,
         data,
         Store(),
@@ -189,8 +195,24 @@ def deployed_config(settings: ServerSettings) -> Config:
     for file in common_files(config.to_dict()):
         if absolute(file).parent != settings.home:
             raise ConfigError(f"{settings.recipe}: {file} must lie beside server.toml, as at the clients")
+    if config.trust.secure:
+        _check_secure(settings, config)
     system = dataclasses.replace(config.system, engine="flower", checkpoint_every=1, on_failure="drop")
     return dataclasses.replace(config, system=system)
+
+
+def _check_secure(settings: ServerSettings, config: Config) -> None:
+    """Whether clients of this federation can add up their uploads with secure sums."""
+    if settings.insecure:
+        raise ConfigError(
+            f"{settings.recipe}: secure sums need the clients' keys, and server.toml says insecure = true"
+        )
+    if config.transport.upload != "full":
+        raise ConfigError(
+            f"{settings.recipe}: upload {config.transport.upload} has no effect with secure sums, whose "
+            "words have the precision of secure_step; leave it out"
+        )
+    check_secure(config.trust, config.make_method(), config.rounds.participants(len(settings.clients)))
 
 
 def _begun(out: Path) -> RunDir | None:

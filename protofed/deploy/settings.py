@@ -46,6 +46,7 @@ class ClientSettings:
     classes: list[str] = field(default_factory=list)  # names by own numbering; empty: as the data says
     imports: list[str] = field(default_factory=list)  # Python files that this client may run
     insecure: bool = option(False, "no TLS and no key")
+    secure: bool = option(False, "take part only in runs with secure sums")
     state: str = option("state", "where this client's model and memory are kept")
     preload: bool = option(True, "fork the process of each message from one that has imported all (Linux)")
     keep_runs: int = option(3, "runs whose states are kept there; a new run removes older ones", low=1)

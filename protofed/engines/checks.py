@@ -103,7 +103,7 @@ class Reference:
     server, untrained, on two samples. Its values mean nothing, its names and dtypes are every client's."""
 
     def __init__(self, sample: Callable[[int], LocalData]):
-        self._sample = sample
+        self.sample = sample
         self._known: dict[tuple[int, str], Tree | None] = {}
 
     def learn(self, turn: ClientTurn, leg: Leg, down: Record) -> None:
@@ -112,13 +112,17 @@ class Reference:
         if key not in self._known:
             self._known[key] = self._carry_out(turn, leg, down)
 
+    def of(self, turn: ClientTurn, leg: Leg, down: Record) -> Tree | None:
+        """The arrays that a client would send in answer to just this download; None as with `known`."""
+        return self._carry_out(turn, leg, down)
+
     def known(self, turn: ClientTurn) -> Tree | None:
         """The arrays of a reference upload; None where the method cannot be carried out so."""
         return self._known.get((turn.group, turn.leg))
 
     def _carry_out(self, turn: ClientTurn, leg: Leg, down: Record) -> Tree | None:
         try:
-            session = begin(turn, leg, None, self._sample(turn.client), down)
+            session = begin(turn, leg, None, self.sample(turn.client), down)
             return dict(finish(session, turn.task.live(turn.group)).up.arrays())
         except Exception as error:  # of a method's own code: uploads then are checked for less
             name = turn.task.algorithm.name
@@ -156,7 +160,7 @@ class Outside:
         if self.counted:
             _check_counts(reply.up, joined, who)
         for name, tensor in arrays.items():
-            _check_norm(tensor, self.max_norm, f"{who}: {name}")
+            check_norm(tensor, self.max_norm, f"{who}: {name}")
 
 
 def check_trees(turn: ClientTurn, reply: Reply, who: str) -> None:
@@ -251,7 +255,8 @@ def _check_counts(up: Record, samples: int, who: str) -> None:
         raise MessageError(f"{who}: {cls.numel()} rows of classes; it joined with {samples} samples")
 
 
-def _check_norm(tensor: Tensor, limit: float, where: str) -> None:
+def check_norm(tensor: Tensor, limit: float, where: str) -> None:
+    """MessageError for an array that is longer than the limit."""
     if tensor.is_floating_point() and tensor.numel():
         norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
         if norm > limit:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -138,7 +138,7 @@ class Flower(Engine):
         accepted: dict[int, Reply] = {}
         failed: dict[int, str] = {}
         needed = self.transport.min_clients
-        tries = 1 + (self.transport.repeats if self.transport.too_few == "repeat" else 0)
+        tries = self._tries
         for number in range(tries):
             waiting = [job for job in jobs if job.client not in accepted]
             started = time.monotonic()
@@ -148,12 +148,20 @@ class Flower(Engine):
             log.warning(
                 "%d of %d needed replies (attempt %d of %d)", len(accepted), needed, number + 1, tries
             )
-            if number + 1 < tries:  # a client that comes back needs time
-                time.sleep(max(0.0, started + self.transport.repeat_pause - time.monotonic()))
+            self._pause(started, number)
         for job in jobs:
             own = failed.get(job.client, "its reply came, but too few others did")
             failed[job.client] = f"leg skipped with {len(accepted)} of {needed} needed replies: {own}"
         return {}, failed
+
+    @property
+    def _tries(self) -> int:
+        return 1 + (self.transport.repeats if self.transport.too_few == "repeat" else 0)
+
+    def _pause(self, started: float, number: int) -> None:
+        """Before a leg is asked for again: a client that comes back needs time."""
+        if number + 1 < self._tries:
+            time.sleep(max(0.0, started + self.transport.repeat_pause - time.monotonic()))
 
     def _ask(self, jobs: Sequence[Job], accepted: dict[int, Reply], failed: dict[int, str]) -> None:
         got = self._exchange(jobs)
@@ -173,9 +181,12 @@ class Flower(Engine):
             else:
                 failed[client] = reason
                 log.warning("client %d: %s", client, reason)
-            outcome = "accepted" if reason is None else "late" if client in got.silent else "refused"
-            event = {"event": "train", "client": client, "round": job.turn.round, "reason": reason}
-            self._watch({**event, "outcome": outcome})
+            self._report(job, reason, client in got.silent)
+
+    def _report(self, job: Job, reason: str | None, silent: bool) -> None:
+        outcome = "accepted" if reason is None else "late" if silent else "refused"
+        event = {"event": "train", "client": job.client, "round": job.turn.round, "reason": reason}
+        self._watch({**event, "outcome": outcome})
 
     def _exchange(self, jobs: Sequence[Job]) -> Exchanged:
         arrays: dict[int, Tree] = {}  # one dict per different download, so that links pack it once
@@ -183,6 +194,10 @@ class Flower(Engine):
         for job in jobs:
             tensors = arrays.setdefault(id(job.down), job.down.arrays())
             packets[job.client] = Packet(self._meta(job), tensors)
+        return self._send(packets)
+
+    def _send(self, packets: Mapping[int, Packet]) -> Exchanged:
+        """The answers to these packets; what answers something else is a failure."""
         got = self.link.exchange(packets, self.transport.round_timeout)
         replies, failures, silent = dict(got.replies), dict(got.failures), set(got.silent)
         for client, packet in packets.items():
@@ -242,7 +257,7 @@ def _mismatch(asked: Meta, got: Meta) -> str | None:
     """Why a reply is no answer to the packet."""
     if "error" in got:
         return str(got["error"])[:SAID]
-    for key in ("kind", "client", "session", "tag"):
+    for key in ("kind", "client", "session", "tag", "step", "attempt"):
         if key in asked and got.get(key) != asked[key]:
             return f"answered {key} {shown(got.get(key))}, asked was {asked[key]!r}"
     return None
