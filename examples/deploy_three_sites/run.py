@@ -38,7 +38,7 @@ rounds = {rounds}
 epochs = 3
 lr = 0.05
 eval_every = {rounds}
-
+{more}
 [transport]
 round_timeout = {timeout}
 min_clients = {quorum}
@@ -86,12 +86,13 @@ def write_federation(
     repeats: int = 2,
     host: str = "127.0.0.1",
     method: str = "fedproto",
+    more: str = "",
 ) -> None:
-    """`deploy init`, then each site's key, data, model and class names."""
+    """`deploy init`, then each site's key, data, model and class names. `more`: lines of the recipe."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     recipe = folder.with_suffix(".toml")
     values = {"rounds": rounds, "timeout": timeout, "quorum": quorum, "repeats": repeats, "method": method}
-    recipe.write_text(RECIPE.format(**values))
+    recipe.write_text(RECIPE.format(**values, more=more))
     port, names = str(free_port()), ",".join(SITES)
     more = ("--host", host, "--port", port, "--recipe", str(recipe), "--own-keys")
     protofed("deploy", "init", str(folder), "--clients", names, *more)

@@ -77,6 +77,7 @@ def _add_deploy(commands: Any) -> None:
     measure.add_argument(
         "--accuracy", action="store_true", help="what fp16 and int8 uploads cost in accuracy"
     )
+    measure.add_argument("--secure", action="store_true", help="what secure sums cost in bytes and seconds")
     measure.add_argument(
         "--rounds", type=int, help="rounds of each kind (default: 5 in the simulation, 40 with --accuracy)"
     )
@@ -233,6 +234,8 @@ def _measure(args: argparse.Namespace) -> int:
         raise ConfigError("deploy measure: --clients and --rounds must be at least 1")
     if args.accuracy:
         return _measure_accuracy(args)
+    if args.secure:
+        return _measure_secure(args)
     from ..deploy.measure import ROUNDS, on_deployment, on_simulation
 
     if args.deployed:
@@ -267,6 +270,22 @@ def _measure_accuracy(args: argparse.Namespace) -> int:
     setting = ", ".join(f"{key} {value}" for key, value in SETTINGS.items())
     headings = ["method", "upload", "accuracy %", "cost in points", "bytes of an upload"]
     _table(args, f"{setting}, rounds {rounds}, {SEEDS} seeds", headings, rows, found)
+    return 0
+
+
+def _measure_secure(args: argparse.Namespace) -> int:
+    from ..deploy.measure_secure import ROUNDS, SETTINGS, cost_of_secure_sums
+
+    rounds = args.rounds or ROUNDS
+    found = cost_of_secure_sums(args.clients, rounds)
+    sizes = ["payload_bytes", "message_up", "message_down"]
+    rows = [
+        [one["method"], one["uploads"], f"{one['seconds']:.2f}", *(f"{one[key]:,}" for key in sizes)]
+        for one in found
+    ]
+    setting = ", ".join(f"{key} {value}" for key, value in SETTINGS.items())
+    headings = ["method", "uploads", "s", *(key.replace("_", " ") for key in sizes)]
+    _table(args, f"a round with {args.clients} clients in this process; {setting}", headings, rows, found)
     return 0
 
 

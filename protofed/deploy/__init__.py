@@ -37,5 +37,6 @@ audit.py          audit.jsonl: who joined, who was refused, what each round took
 metrics.py        metrics for Prometheus, on loopback
 measure.py        `protofed deploy measure`: ms and bytes of a round on the way
 cpu.py            CPU seconds of all that it started
+measure_secure.py `protofed deploy measure --secure`: what secure sums cost
 precision.py      `protofed deploy measure --accuracy`: what coarser uploads cost
 """

@@ -9,6 +9,7 @@ from ..core.task import Task
 from .noise import Spending
 from .privacy import private_guard
 from .robust import make_robust
+from .secure_settings import check_secure, secure_of
 from .settings import Trust
 
 
@@ -26,15 +27,13 @@ def make_guards(
     in a deployment, or "elsewhere" by the engine. `holders`: clients with the class that most have.
     `samples`: training samples of all clients. `books`: of a deployment, whose noise is secret."""
     guards: list[Guard] = []
+    if trust.secure:
+        check_secure(trust, task.algorithm, participants)
     private = private_guard(trust, task, participants, samples, books)
     if trust.robust is not None:
         guards.append(make_robust(trust.robust, task, participants, holders))
-    if trust.secure:
-        from .secure_settings import check_secure, secure_of
+    if trust.secure and sums != "elsewhere":
+        from .secure_guard import SecureSums  # needs Flower's parts
 
-        check_secure(trust, task.algorithm, participants)
-        if sums != "elsewhere":
-            from .secure_guard import SecureSums  # needs Flower's parts
-
-            guards.append(SecureSums(task, secure_of(trust), masked=sums == "masked"))
+        guards.append(SecureSums(task, secure_of(trust), masked=sums == "masked"))
     return (*guards, private) if private else tuple(guards)
