@@ -18,6 +18,7 @@ COMMANDS = {  # in the order of `protofed --help`
     "show": Listed("show", "show a run"),
     "verify": Listed("verify", "whether runs are what was written"),
     "report": Listed("report", "write a page that shows and compares runs"),
+    "draw": Listed("draw", "draw entropy maps, or the clusters of a class, of runs"),
     "watch": Listed("watch", "show a run in the browser while it goes on"),
     "list": Listed("listing", "list methods, data, partitions or models"),
     "partition": Listed("partition", "show how a data set is divided among clients"),

@@ -37,6 +37,12 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     parser.add_argument(
         "--chart", type=Path, metavar="FILE", help="draw client × class bubbles (.png, .svg, .pdf)"
     )
+    parser.add_argument(
+        "--classes",
+        type=Path,
+        metavar="FILE",
+        help="draw how many classes clients have: bars, a histogram, mixes (.png, .svg, .pdf)",
+    )
     parser.add_argument("--pfllib", type=Path, metavar="DIR", help="write the split in PFLlib's form")
     parser.add_argument(
         "--most", type=int, default=50, help="clients that are listed one by one (default: 50)"
@@ -63,6 +69,10 @@ def command(args: argparse.Namespace) -> int:
         from ..reports.figures import draw_split
 
         tell(f"drawn: {draw_split(dataset, split, args.chart)}")
+    if args.classes:
+        from ..reports.class_histograms import draw_classes
+
+        tell(f"drawn: {draw_classes(dataset, split, args.classes)}")
     if args.pfllib:
         from ..data.pfllib_files import write_split
 

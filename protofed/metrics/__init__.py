@@ -4,5 +4,6 @@ scores.py          accuracy over clients, by prediction mode
 collapse.py        majority and chance beside it, and whether models have collapsed
 formulas.py        measures that the papers report beside accuracy
 released.py        FedProto's ± as its released evaluation prints it
+entropy.py         of predictions and features at every pixel
 theory.py          FedProto's convergence bounds
 """

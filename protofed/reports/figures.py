@@ -33,13 +33,18 @@ def write_figures(report: dict[str, Any], folder: Path, suffixes: Sequence[str])
     return written
 
 
-def draw_split(dataset: Dataset, split: Split, path: Path) -> Path:
-    """Client × class, training and test rows together (FedTGP, Figs. 7–10)."""
+def check_figure(path: Path, where: str) -> None:
+    """Refuse what cannot become the file of a figure, before anything is computed."""
     if path.suffix.lower().lstrip(".") not in SUFFIXES:
-        raise ConfigError(f"chart: {path.name} must end in .png, .svg or .pdf")
+        raise ConfigError(f"{where}: {path.name} must end in .png, .svg or .pdf")
     if not path.parent.is_dir():
-        raise ConfigError(f"chart: {path.parent} is not a folder")
-    paper.require("chart")
+        raise ConfigError(f"{where}: {path.parent} is not a folder")
+    paper.require(where)
+
+
+def draw_split(dataset: Dataset, split: Split, path: Path) -> Path:
+    """Client × class, training and test rows together (FedTGP, Figs. 7–11)."""
+    check_figure(path, "chart")
     summary = describe_split(dataset, split, most=0)
     counts = (summary.train + summary.test)[:MOST_CLIENTS]
     title = f"{dataset.name}: rows per client and class (largest {counts.max():,})"

@@ -1,0 +1,131 @@
+"""`protofed draw` and `protofed partition --classes`: what is drawn, by hand, and the files."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import protofed
+from protofed.analysis.one_class import one_class
+from protofed.analysis.segmentations import Images, Maps, entropy_maps, shared_images
+from protofed.cli.main import main
+from protofed.core.errors import ConfigError
+from protofed.data import Dataset
+from protofed.experiment import Experiment, reopen
+from protofed.reports.class_histograms import class_charts
+from protofed.reports.clusters import cluster_chart
+from protofed.reports.entropy_grid import draw_grid, scale
+from protofed.runs.directory import RunDir
+
+pytest.importorskip("matplotlib")
+SMALL = {"rounds": 1, "clients": 2, "epochs": 1, "engine": "sequential", "models": "mlp", "partition": "iid"}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "fedplcc"
+    protofed.run("fedplcc", data="digits:per_class=20", out=folder, **SMALL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def experiment(run: Path) -> Experiment:
+    return reopen(RunDir.open(run))
+
+
+def test_one_class_with_its_clusters(experiment: Experiment) -> None:
+    """20 samples of class 3, all at two clients; the clusters of each count its samples, and the server's
+    weights, shares of the class, sum to 1."""
+    found = one_class(experiment, 3, most=1000)
+    assert len(found.samples.rows) == 20
+    for client in (0, 1):
+        own = sum(w for c, w in zip(found.local.client, found.local.weight) if c == client)
+        assert own == found.samples.client.count(client)
+    assert sum(found.shared.weight) == pytest.approx(1)
+    assert set(found.shared.client) == {-1}
+    assert len(one_class(experiment, 3, most=6).samples.rows) == 6
+    with pytest.raises(ConfigError, match="class: 10 is none of 0 to 9"):
+        one_class(experiment, 10, 5)
+
+
+def test_areas_are_weights(experiment: Experiment) -> None:
+    found = one_class(experiment, 3, most=10)
+    samples, local, shared = cluster_chart("c", "run", found).series
+    assert [len(part.x) for part in (samples, local, shared)] == [len(part.rows) for part in found]
+    assert list(shared.sizes) == [w / max(found.shared.weight) for w in found.shared.weight]
+    assert not samples.sizes
+
+
+class Fixed:
+    """Features: two channels of 1 on a 2×2 map. Logits: class 0 on the left, unsure on the right."""
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        logits = torch.zeros(len(x), 2, 4, 4)
+        logits[:, 0, :, :2] = 100
+        return torch.ones(len(x), 2, 2, 2), logits
+
+
+def test_maps_by_hand() -> None:
+    """Left: a sure pixel has entropy 0; right: two equal classes, log 2. Two equal channels: log 2."""
+    maps = entropy_maps(Fixed(), torch.zeros(3, 3, 4, 4))  # type: ignore[arg-type]
+    assert maps.classes.eq(0).all()
+    assert maps.softmax[:, :, :2].abs().max() < 1e-6
+    assert torch.allclose(maps.softmax[:, :, 2:], torch.tensor(math.log(2)))
+    assert torch.allclose(maps.features, torch.tensor(math.log(2)).expand(3, 4, 4))
+    flat = lambda x: (torch.zeros(1, 2), torch.zeros(1, 3))  # noqa: E731
+    with pytest.raises(ConfigError, match="need a segmentation model"):
+        entropy_maps(flat, torch.zeros(1, 3, 4, 4))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_grid(tmp_path: Path, channels: int) -> None:
+    """Two runs and the images: three columns; two images: six rows. One scale for both runs."""
+    images = Images(torch.rand(2, channels, 4, 4), torch.tensor([[[0, 1, 1, -1]] * 4] * 2))
+    one = entropy_maps(Fixed(), images.x)  # type: ignore[arg-type]
+    two = Maps(one.classes, one.softmax + 1, one.features)
+    path = draw_grid(images, {"a": one, "b": two}, tmp_path / "maps.png")
+    width, height = (int.from_bytes(path.read_bytes()[at : at + 4], "big") for at in (16, 20))
+    assert (width, height) == (round(200 * (3 * 1.3 + 0.4)), round(200 * (6 * 1.3 + 0.4)))
+    limits = scale("softmax", {"a": one, "b": two})
+    assert (limits["vmin"], limits["vmax"]) == pytest.approx((0, 1 + math.log(2)), abs=1e-6)
+
+
+def test_runs_without_masks_are_refused(experiment: Experiment) -> None:
+    with pytest.raises(ConfigError, match="has no masks; choose runs on segmentation data"):
+        shared_images([experiment], 1)
+
+
+def test_classes_of_clients() -> None:
+    """Clients with 1, 2 and 2 of three classes; the background of masks is none of them."""
+    counts = np.array([[5, 0, 0], [1, 2, 0], [0, 3, 3]])
+    data = Dataset("d", np.zeros((1, 2)), np.zeros(1, int), np.zeros(1, bool), ("a", "b", "c"))
+    by_client, histogram, mixes = class_charts(data, counts)
+    assert list(by_client.series[0].y) == [1, 2, 2]
+    assert [name.label for name in histogram.x.names] == ["1", "2"]
+    assert list(histogram.series[0].y) == [1, 2]
+    assert [list(one.sizes) for one in mixes.series] == [[5, 1], [2, 3], [3]]
+    masks = Dataset("d", np.zeros((1, 2)), np.zeros((1, 2, 2), int), np.zeros(1, bool), ("bg", "b", "c"))
+    assert list(class_charts(masks, counts)[0].series[0].y) == [0, 1, 2]
+
+
+def test_the_commands(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    drawn, classes = tmp_path / "clusters.svg", tmp_path / "classes.svg"
+    assert main(["draw", "clusters", str(run), "--class", "1", "--points", "20", "-o", str(drawn)]) == 0
+    assert "global prototypes" in drawn.read_text()
+    assert main(["partition", "dirichlet:beta=0.5", "--clients", "5", "--classes", str(classes)]) == 0
+    assert "clients by classes" in classes.read_text()
+    capsys.readouterr()
+    for words, message in {
+        ("entropy", str(run)): "digits:per_class=20 has no masks",
+        ("clusters", str(run), "--names", "a", "b"): "--names: 2 names for 1 runs",
+        ("clusters", str(run), str(run)): "two runs have the same name",
+        ("clusters", str(run), "--points", "0"): "--points: must be at least 1, got 0",
+        ("clusters", str(run), "-o", "a.txt"): "must end in .png, .svg or .pdf",
+    }.items():
+        assert main(["draw", *words]) != 0
+        assert message in capsys.readouterr().err
