@@ -89,16 +89,26 @@ def _figure(charts: Sequence[Chart], across: int) -> Figure:
     sizes = [_size(chart) for chart in charts] or [(COLUMN, 2.4)]
     width, height = (max(size[side] for size in sizes) for side in (0, 1))
     figure = Canvas(figsize=(width * across, height * down), layout="constrained")
+    panels = []
     for place, chart in enumerate(charts):
         axes = figure.add_subplot(down, across, place + 1)
         _draw(axes, chart)
         axes.set_title(_text(chart.note or (chart.panel if len(charts) > 1 else "")))
         handles, labels = axes.get_legend_handles_labels()
-        if handles and len(charts) > 1:
-            axes.legend()
-        elif handles:  # within, it would hide curves
-            figure.legend(handles, labels, loc="outside upper center", ncols=2)
+        panels.append((axes, dict(zip(labels, handles))))
+    _legends(figure, panels, 2 * across)
     return figure
+
+
+def _legends(figure: Figure, panels: Sequence[tuple[Axes, dict[str, Any]]], columns: int) -> None:
+    """One above all panels if one of them has every name: within, it would hide curves. Else in each."""
+    every = {label: handle for _, named in panels for label, handle in named.items()}
+    if every and any(len(named) == len(every) for _, named in panels):
+        figure.legend(every.values(), every.keys(), loc="outside upper center", ncols=columns)
+        return
+    for axes, named in panels:
+        if named:
+            axes.legend()
 
 
 def _size(chart: Chart) -> tuple[float, float]:
