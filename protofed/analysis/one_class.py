@@ -70,7 +70,8 @@ def uploaded(experiment: Experiment, client: int) -> Record:
     down = task.algorithm.broadcast(federation.state, turn)
     state = federation.engine.store.get(client)
     session = begin(turn, leg, state, experiment.data.train(client), down)
-    return finish(session, task.live(turn.group)).up
+    up: Record = finish(session, task.live(turn.group)).up
+    return up
 
 
 def _of_class(up: Record, cls: int, method: str) -> tuple[Tensor, Tensor]:
