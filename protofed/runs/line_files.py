@@ -2,7 +2,8 @@
 
 A last line that was cut off is what a crash leaves, and is written again by `resume`. Anything else that is
 not what the run wrote is read from the copy (see seals.py), or refused with the number of the line: lines
-that were changed, moved, added, taken from another run, or that a checkpoint has seen and that are gone.
+that were changed, moved, added, taken from another run, or that a checkpoint has seen and that are gone. A
+line is written to the file before its copy: lines that only the copy has were lost.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ class Lines(NamedTuple):
         """After the last."""
         return self.heads[-1] if self.heads else LastLine()
 
+    def lacks(self, copy: Lines) -> bool:
+        """Whether a sound copy goes on where these lines end."""
+        return len(copy.heads) > len(self.heads) and not copy.more and copy.reach(self.head)
+
     def records(self) -> list[dict[str, Any]]:
         """Their values, without checksums."""
         found = [json.loads(text) for text in self.texts]
@@ -49,10 +54,11 @@ def read_lines(run: Path, name: str, mark: str | None, known: LastLine = START, 
     Without `rest`, lines after that do not matter."""
     if mark is None:
         return _plain(run, name)
-    found = [lines_of(path, mark) for path in (run / name, run / COPIES / name)]
+    copy = lines_of(run / COPIES / name, mark)  # first: a running process adds to it last
+    found = [lines_of(run / name, mark), copy]
     first = len(found[0].texts) + 1  # that does not match
     for lines in found:
-        if lines.reach(known) and not (rest and lines.more):
+        if lines.reach(known) and not (rest and (lines.more or lines.lacks(copy))):
             if lines is not found[0]:
                 tell_copy(run, name, f", line {first},")
             return lines
@@ -80,11 +86,11 @@ def append_line(
 
 
 def write_lines(run: Path, name: str, texts: Sequence[str], mark: str | None) -> None:
-    """Write a file and its copy anew."""
+    """Write a file and its copy anew; the copy first, which never has more lines than the file."""
     data = "".join(text + "\n" for text in texts).encode()
-    write_atomic(run / name, data)
     if mark is not None:
         write_copy(run, name, data)
+    write_atomic(run / name, data)
 
 
 def lines_of(path: Path, mark: str) -> Lines:

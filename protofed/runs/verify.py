@@ -111,6 +111,7 @@ def _lines(run: RunDir, name: str) -> Checked | None:
     if not known.lines and not (run.path / name).exists() and not (run.path / COPIES / name).exists():
         return None
     fine, copied = (lines.reach(known) and not lines.more for lines in (main, copy))
+    fine = fine and not main.lacks(copy)
     found = _judged(name, fine, copied and (not fine or copy.heads == main.heads))
     return found if fine else found._replace(text=f"line {len(main.texts) + 1}: {found.text}")
 

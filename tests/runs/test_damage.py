@@ -212,3 +212,24 @@ def test_of_two_simultaneous_starts_one_wins_whole(tmp_path: Path) -> None:
         assert RunDir.open(path).config["seed"] == winner
         assert {line["seed"] for line in RunDir.open(path).lines("metrics.jsonl")} == {winner}
         assert results.empty()
+
+
+def test_lines_after_the_last_checkpoint_that_only_the_copy_has_were_lost(
+    run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not a crash: a line is written to the file first."""
+    shutil.rmtree(run)
+    made = RunDir.create(run, {"method": "local", "rounds": {}})
+    for number in (1, 2, 3):
+        made.append("metrics.jsonl", {"round": number})
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(lines[:2]))
+    assert [line["round"] for line in RunDir(run).lines("metrics.jsonl")] == [1, 2, 3]
+    assert "metrics.jsonl, line 3, is not what the run wrote; taking its copy" in caplog.text
+    state = next(one for one in verify(run) if one.file == "metrics.jsonl")
+    assert (state.state, state.text[:6]) == ("recoverable", "line 3")
+    caplog.clear()
+    (run / "metrics.jsonl").write_text("".join(lines))
+    (run / COPIES / "metrics.jsonl").write_text("".join(lines[:2]))  # a crash between the two
+    assert [line["round"] for line in RunDir(run).lines("metrics.jsonl")] == [1, 2, 3]
+    assert not caplog.records
