@@ -106,7 +106,8 @@ def whitened(m: Moments, rows: Tensor) -> Tensor:
     if not int(failed):
         return torch.cholesky_solve(rows.T, factor).T
     values, vectors = torch.linalg.eigh(shrunk)
-    return (rows @ vectors / (values.clamp(min=0) + least)) @ vectors.T
+    solved: Tensor = (rows @ vectors / (values.clamp(min=0) + least)) @ vectors.T
+    return solved
 
 
 class LinearHead(NamedTuple):
