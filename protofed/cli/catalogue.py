@@ -23,6 +23,8 @@ KINDS = {  # kind → folder of its files, name of its registry there, and group
     "data": ("data/source", "sources", "protofed.sources"),
     "partitions": ("data/partition", "partitions", "protofed.partitions"),
     "models": ("models", "families", "protofed.models"),
+    "attacks": ("trust/attacks", "attacks", "protofed.attacks"),
+    "defences": ("trust/defences", "defences", "protofed.defences"),
 }
 PRESETS = ("default", "paper")  # of a method that says nothing of them: see core/algorithm.py
 
@@ -62,9 +64,12 @@ def registry_of(kind: str) -> Registry[Any]:
     from ..core.algorithm import methods
     from ..data import partitions, sources
     from ..models.base import families
+    from ..trust.attacks._base import attacks
+    from ..trust.defences._base import defences
 
     known: dict[str, Registry[Any]] = {"methods": methods, "data": sources}
-    return {**known, "partitions": partitions, "models": families}[kind]
+    known |= {"partitions": partitions, "models": families, "attacks": attacks, "defences": defences}
+    return known[kind]
 
 
 def from_registry(kind: str) -> list[Entry]:

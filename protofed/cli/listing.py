@@ -1,4 +1,4 @@
-"""`protofed list methods|data|partitions|models [NAME]`."""
+"""`protofed list methods|data|partitions|models|attacks|defences [NAME]`."""
 
 from __future__ import annotations
 

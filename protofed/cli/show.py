@@ -13,6 +13,7 @@ from typing import Any
 from rich.table import Table
 
 from ..core.escape import visible
+from ..runs.attacked import attack_lines
 from ..runs.directory import RunDir
 from ..runs.findings import baseline_text
 from ..runs.modes import titled
@@ -80,6 +81,8 @@ def print_run(directory: RunDir, target: float | None = None) -> None:
             f"in {run.rounds} rounds, {run.seconds:.1f} s",
             highlight=False,
         )
+    for line in attack_lines(run):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     if run.privacy:
         console.print(run.privacy, highlight=False, markup=False, soft_wrap=True)
     if run.ended:

@@ -22,6 +22,7 @@ from typing import Any
 
 from ..core.errors import ProtofedError
 from ..core.version import VERSION as __version__
+from ..runs.attacked import attack_lines
 from ..runs.directory import RunDir
 from ..runs.files import finite
 from ..runs.modes import explain, title
@@ -97,6 +98,7 @@ def _notes(run: Outcome) -> list[str]:
     """What a reader has to know before the numbers."""
     ended = [f"ended after {run.rounds} of {run.planned_rounds} rounds: {run.ended}"] if run.ended else []
     return [
+        *attack_lines(run),
         *([run.privacy] if run.privacy else []),
         *ended,
         *(f"warning: not one training: {change}" for change in run.about.changes),

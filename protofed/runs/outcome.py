@@ -333,7 +333,11 @@ class Outcome:
             "findings": [finding.text for finding in self.findings],
             "groups": list(self.about.groups),
             "one_class": self.one_class,
-            **{key: self.lines[-1][key] for key in ("epsilon", "privacy", "ended") if key in self.lines[-1]},
+            **{
+                key: self.lines[-1][key]
+                for key in ("epsilon", "privacy", "ended", "attack")
+                if key in self.lines[-1]
+            },
         }
 
 

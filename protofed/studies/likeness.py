@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from ..core.algorithm import methods
 from ..core.errors import ProtofedError
 from ..runs.contents import DATA, SPLIT
 from ..runs.outcome import Outcome
+from ..trust.settings import Trust
 from .plan import SYSTEM
 from .statistics import mean
 
@@ -51,6 +53,7 @@ def training_by(config: Mapping[str, Any]) -> dict[str, str]:
         found["public_samples"] = config.get("public_samples", "")
     found |= {**config.get("train", {}), **config.get("rounds", {})}
     found |= {name: system[name] for name in SYSTEM if name in system}
+    found |= {**asdict(Trust()), **(config.get("trust") or {})}  # runs of earlier versions have none of it
     if system.get("engine") == "flower":
         found |= {name: transport[name] for name in WIRE if name in transport}
     found.pop("rounds", None)

@@ -82,7 +82,7 @@ class Attackers(Adversary):
         """Who attacks, and how many clients and attackers hold each class."""
         found: dict[str, Any] = {"attackers": sorted(self.clients)}
         if self._counted:
-            found |= {"holders": self._holders[0].tolist(), "attackers_holding": self._holders[1].tolist()}
+            found["held"] = dict(zip(("all", "attackers"), self._holders.tolist()))
         return found
 
     def judge(

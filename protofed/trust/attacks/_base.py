@@ -111,7 +111,7 @@ class Attack(ABC):
         return "samples of honest clients that are taken for another class"
 
 
-attacks: Registry[Attack] = Registry("attack", Attack, home="protofed.trust.attacks")
+attacks: Registry[Attack] = Registry("attack", Attack, "protofed.attacks", home="protofed.trust.attacks")
 
 
 def changed(reply: Reply, **fields: Any) -> Reply:

@@ -66,4 +66,6 @@ class Defence(ABC):
         return 2 * (self.f or 1) + self.beyond
 
 
-defences: Registry[Defence] = Registry("defence", Defence, home="protofed.trust.defences")
+defences: Registry[Defence] = Registry(
+    "defence", Defence, "protofed.defences", home="protofed.trust.defences"
+)
