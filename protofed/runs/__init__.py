@@ -6,6 +6,7 @@ fits.py         whether a checkpoint belongs to the models and the method at han
 about.py        about.json: what is known before the first round
 records.py      the record of one round
 outcome.py      what a run reached: the one reader for show, report, studies, status and trackers
+attacked.py     what a run with attackers says of them, in words
 privacy_spent.py  what a record says of differential privacy, in words
 findings.py     what must be known before an accuracy is believed: collapse, with cause and remedy
 frames.py       rounds as tables of pandas; notebook.py: tables and charts for notebooks; bars.py: progress

@@ -1,7 +1,7 @@
 """Studies: several runs that belong together, and the table made of them.
 
     plan        which runs, from methods, a recipe or a grid      plan.py, compare.py, reproduce.py, sweep.py,
-                                                                  tournament.py
+                                                                  tournament.py, attack_study.py
     runs        carry them out, resume, keep to a budget          runner.py
     reuse       which runs on disk are what is planned            reuse.py
     numbers     what a cell takes from what runs reached          measures.py, model_measures.py

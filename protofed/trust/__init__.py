@@ -3,6 +3,13 @@
 settings.py    the settings of a run: attack, robust, dp, max_epsilon, secure
 guards.py      the guards that these put into the round loop
 
+attacks/             what attackers do, one file per attack or family; triggers.py: patches of the backdoor
+adversary.py         attackers in the round loop; reached.py: how far they got
+defences/            averages that withstand attackers, one file per rule
+robust.py            the guard that puts such an average in place of every client's values
+rows.py              the rows of a field, padded: all classes at once; gathering.py: from uploads and back
+uploads.py           which fields of an upload are classes, counts and floats
+
 privacy.py           the guard of a run with `dp`, or why there can be none
 levels.py            client level and example level: what is hidden, and how much noise
 accounting.py        ε of so many releases; budget.py: what a run has spent, and may spend
