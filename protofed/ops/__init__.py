@@ -7,6 +7,7 @@ contrast.py      contrast with several prototypes per class; clusters.py: the fr
 finch.py         clustering without a number of clusters; kmeans.py: steps of k-means
 exchange.py      the frame of methods that exchange one prototype a class; header.py: of FedGH and FedRE
 closed_form.py   the frame of heads solved from sums; pooled.py: sums sent once; moments.py: what they are
+own_weight.py    how often a client's own samples count beside the others'
 common_map.py    the map that all clients have and nobody trains
 sphere.py        points far apart on a sphere
 margins.py       ProtoMargin's margins and attention
