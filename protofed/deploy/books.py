@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..core.errors import ProtofedError, RunError
 from ..core.outside import Fields
-from ..runs.files import read_json, write_json
+from ..runs.seals import read_whole, there, write_whole
 
 MOST_RELEASES = 10**9
 
@@ -21,12 +21,12 @@ class Books:
 
     def __init__(self, path: Path):
         self.path = path
-        self._counts = _read(path) if path.exists() else Counter()
+        self._counts = _read(path) if there(path.parent, path.name) else Counter()
 
     def add(self, *names: str) -> int:
         """One release more for each of these; returns the highest count of all. On disk when this returns."""
         self._counts.update(names)
-        write_json(self.path, dict(self._counts))
+        write_whole(self.path.parent, self.path.name, dict(self._counts))
         return self.most
 
     @property
@@ -37,7 +37,7 @@ class Books:
 
 def _read(path: Path) -> Counter[str]:
     try:
-        found = Fields(read_json(path), str(path))
+        found = Fields(read_whole(path.parent, path.name, older=True), str(path))
         return Counter({name: found.whole(name, 1, MOST_RELEASES) for name in found.values})
     except ProtofedError as error:
         raise RunError(

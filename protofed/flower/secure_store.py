@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import MessageError
+from ..core.checksums import seal, unseal
+from ..core.errors import MessageError, RunError
 from ..runs.files import read_json, write_json
 from ..trust.secure_client import Keys, Session
 from .secure_messages import Moment
@@ -37,10 +38,10 @@ class SecureStore:
         if not path.exists():
             return cls(path)
         try:
-            values = read_json(path)
+            values = unseal(read_json(path), path, _owner(folder))
             session = None if values["session"] is None else _session(values["session"])
             return cls(path, tuple(values["latest"]), session, dict(values["opened"]))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (RunError, KeyError, TypeError, ValueError, AttributeError) as error:
             raise MessageError(f"{path} is damaged: remove it, and start a new run") from error
 
     def begin(self, moment: Moment, session: Session) -> None:
@@ -61,7 +62,8 @@ class SecureStore:
         self.session = session
         self.path.parent.mkdir(parents=True, exist_ok=True)
         known = None if session is None else _written(session)
-        write_json(self.path, {"latest": list(self.latest), "session": known, "opened": self.opened})
+        values = {"latest": list(self.latest), "session": known, "opened": self.opened}
+        write_json(self.path, seal(values, _owner(self.path.parent)))
 
     def check_opening(self, tag: str, survivors: tuple[int, ...]) -> None:
         """A leg is opened for one set of clients, however often it is asked for."""
@@ -71,6 +73,11 @@ class SecureStore:
                 "one of them sent"
             )
         self.opened = {"tag": tag, "survivors": list(survivors)}
+
+
+def _owner(folder: Path) -> str:
+    """The run and the client: what another kept does not match."""
+    return "/".join((NAME, *folder.parts[-2:]))
 
 
 def _written(session: Session) -> dict[str, Any]:

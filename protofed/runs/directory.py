@@ -49,7 +49,7 @@ OF_A_RUN = (
     *("about.json", "inputs.json", "class_counts.dat", "mixtures.json"),
     *(*NAMES, "summary.json", "measures.json"),
 )
-OF_DEPLOYMENTS = ("agreement.json", "session.json", "keys.json")  # see deploy/server_app.py
+OF_DEPLOYMENTS = ("agreement.json", "session.json", "keys.json", "released.json")  # see deploy/server_app.py
 OF_OTHERS = ("failed.json", "metrics.csv", "metrics.parquet")  # studies and trackers
 
 

@@ -10,6 +10,7 @@ import torch
 from secure_link import put_on_secure_link
 
 from protofed.core.algorithm import methods
+from protofed.core.errors import MessageError
 from protofed.flower.engine import Flower
 from protofed.flower.packet import Packet
 from protofed.flower.secure_engine import SecureFlower
@@ -148,6 +149,24 @@ def test_secrets_leave_the_disk_when_the_sum_is_opened(tmp_path):
         store = SecureStore.read(tmp_path / "test" / str(client))
         assert store.session is None
         assert store.opened == {"tag": "1.0", "survivors": [0, 1, 2, 3, 4, 5]}
+
+
+def test_a_damaged_file_of_a_sum_is_not_used(tmp_path):
+    """A changed number of the latest sum would let an old message be answered."""
+    experiment = built(rounds=1)
+    put_on_secure_link(experiment, tmp_path)
+    experiment.federation.play()
+    folder = tmp_path / "test" / "1"
+    whole = (folder / "secure.json").read_bytes()
+    for place in range(0, len(whole), 7):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        (folder / "secure.json").write_bytes(damaged)
+        with pytest.raises(MessageError, match="is damaged: remove it, and start a new run"):
+            SecureStore.read(folder)
+    (folder / "secure.json").write_bytes((tmp_path / "test" / "2" / "secure.json").read_bytes())
+    with pytest.raises(MessageError, match="is damaged"):
+        SecureStore.read(folder)
 
 
 def test_a_client_tells_what_was_clipped_and_checks_its_own_upload(tmp_path):
