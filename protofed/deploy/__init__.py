@@ -30,7 +30,7 @@ supernode.py      Flower's client program, with signs of life every few seconds,
 launcher.py       a process with all imports, from which that of each message is forked
 launching.py      its owner's end: starting it, waking it, hearing what ended
 forking.py        a clean process by fork
-quick.py          pauses of Flower's that no option sets
+quick.py          pauses of Flower's that no option sets, and work that it does too often
 status.py         `protofed status`
 books.py          released.json: how often noisy sums were released
 audit.py          audit.jsonl: who joined, who was refused, what each round took, what operators did

@@ -38,6 +38,7 @@ from flwr.superlink.main import create_app
 from .door import Application, Door, fleet_paths, listen_on
 from .launching import Launching, launcher
 from .login import login_file, secret_file
+from .quick import quick_link
 from .settings import ServerSettings, read_server
 from .signing import APP_ID, SignedApp, read_app
 
@@ -154,6 +155,7 @@ def serve(app: Application, config: SuperLinkLifespanConfig, outside: tuple[str,
 
 def main(arguments: Sequence[str]) -> None:
     """The program."""
+    quick_link()
     settings, inside = read_server(Path(arguments[0])), int(arguments[1])
     home = settings.home / "flower"
     config = make_config(settings, home, inside, Operators(login_file(home).read_text()))

@@ -17,7 +17,7 @@ from flwr.supercore.constant import TaskType
 from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.supernode.nodestate import NodeStateFactory
 
-from protofed.deploy import supernode
+from protofed.deploy import quick, supernode
 from protofed.deploy.launching import Ended
 from protofed.deploy.private import private_folder
 from protofed.deploy.supernode import Apps, Pauses
@@ -81,6 +81,20 @@ def test_a_node_looks_often_after_a_message_and_seldom_after_a_while(clock):
     pauses.sleep(3)
     pauses.sleep(0.5)
     assert clock.slept == [0.02, 0.1, 2.01, 0.02]
+
+
+def test_what_is_done_seldom_is_done_at_once_and_then_after_a_while(monkeypatch, clock):
+    monkeypatch.setattr(quick, "time", clock)
+    calls, one, other = [], object(), object()
+    method = quick.seldom(calls.append, 1.0)
+    method(one)
+    clock.now += 0.9
+    method(one)
+    method(other)
+    assert calls == [one, other]
+    clock.now += 0.1
+    method(one)
+    assert calls == [one, other, one]
 
 
 def test_flowers_loop_sleeps_as_we_think():
