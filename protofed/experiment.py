@@ -47,6 +47,7 @@ from .runs.mixtures import keep_mixtures
 from .runs.outcome import Outcome
 from .runs.privacy_spent import noise_findings
 from .runs.records import number_in, per_client
+from .trust.privacy import private_steps
 
 DEPLOYED = "deployment"  # as the data of a run whose samples lie with its clients (protofed.deploy)
 GIVEN, AS_GIVEN = "given in Python", "as given"  # as data, and as partition and models, of `federate`
@@ -250,6 +251,7 @@ def make_task(
         balanced=balanced,
         class_names=classes,
         shapes=tuple(tuple(one) for one in shapes),  # type: ignore[arg-type]
+        private=private_steps(config.trust, algorithm),
         make_model=_maker(shapes[0], len(classes)),
         dtype=config.system.torch_dtype,
         device=config.system.torch_device,

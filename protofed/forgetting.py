@@ -35,6 +35,11 @@ class Forgotten:
 
 def forget(directory: RunDir, client: int, networks: str = "keep") -> Forgotten:
     """Take a client out of the newest checkpoint. `networks`: "keep" what others trained, or start "anew"."""
+    if (directory.config.get("trust") or {}).get("dp"):
+        raise ConfigError(
+            f"{directory.path}: its sums have noise (dp); taken out exactly, a client's own would show as "
+            "the difference of both states; run anew without it"
+        )
     with directory.locked():
         if directory.config["data"] == DEPLOYED:
             return _deployed(directory, client, networks)

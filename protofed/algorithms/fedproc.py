@@ -75,7 +75,7 @@ class FedProc(Algorithm):
     paper = "Mu et al., FGCS 2023, arXiv:2109.12273"
     modes = ("clf", "gp_all", "gp_local", "lp")
     needs = Needs(model=True, dense=False)
-    averages = (Averaged("weights", weight=SAMPLES), Averaged("mean", by="cls", weight="n"))
+    averages = (Averaged("weights", weight=SAMPLES), Averaged("mean", by="cls", weight="n", embedded=True))
     legs = (Leg(down=Model, up=Model, averages=averages),)
     keep = ()
     presets = {

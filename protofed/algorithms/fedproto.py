@@ -140,7 +140,9 @@ class FedProto(Algorithm):
 
     @property
     def legs(self) -> tuple[Leg, ...]:
-        rows = Averaged("mean", by="cls", weight="n" if self.agg == "weighted" else "")
+        weighted = self.agg == "weighted"
+        whole = weighted and self.proto_pass == "post" and self.min_count == 1
+        rows = Averaged("mean", by="cls", weight="n" if weighted else "", embedded=whole)
         weights = (Averaged("weights", weight=SAMPLES),) if self.share_model else ()
         return (Leg(down=Protos, up=Protos, averages=(rows, *weights)),)
 

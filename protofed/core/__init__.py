@@ -13,6 +13,7 @@ one client's part of a round
     client.py       begin, train, finish; and its test; scoring.py: what a test counts
     mixture.py      the prediction mode ens
     train.py        the training loop; optim.py: SGD and Adam over lists of tensors; fused.py: within backward
+    private.py      the same with noise in every step, for differential privacy at example level
     answer.py       what a client answers
     stages.py       the stages of a round, for whoever watches
 what all need

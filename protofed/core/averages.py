@@ -25,5 +25,8 @@ class Averaged:
     by: str = ""
     weight: str = ""  # a field of counts, "samples" (of the client), or "": all weigh alike
     added: bool = False  # the server adds instead of averaging
+    embedded: bool = (
+        False  # rows are means of the net's embeddings of their samples; no more is told of these
+    )
     square: bool = False  # of what is added: upper triangles of Σ φφᵀ, where other fields hold Σ φ
     once: str = ""  # of what is added: field of the state with the clients added before, each once

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 import torch
 
-from .algorithm import Leg, Ran
+from .algorithm import Leg, Phase, Ran
 from .answer import ClientState, Reply, Score, Work
 from .data import ClassCounts, LocalData, whole_batches
 from .errors import ConfigError, MessageError
 from .mixture import Predict, fit_mixture, mixes
 from .net import LiveNet, selects
+from .private import Private, for_upload, sealed
 from .record import Record, Tree
 from .scoring import Scoring, WatchedNet
 from .stages import is_stage, stage
@@ -28,8 +29,15 @@ def run_leg(turn: ClientTurn, leg: Leg, state: ClientState | None, data: LocalDa
     """Carry out one leg at one client."""
     session = begin(turn, leg, state, data, down)
     for number, phase in enumerate(leg.phases):
-        train(Alone([session], phase, number), number)
+        train(_trainer(session, phase, number), number)
     return finish(session, turn.task.live(turn.group))
+
+
+def _trainer(session: Session, phase: Phase, number: int) -> Alone:
+    steps = session.turn.task.private
+    if steps is None or phase.data != "local":
+        return Alone([session], phase, number)
+    return Private([session], phase, number, steps)
 
 
 def kept_names(task: Task, group: int) -> list[str]:
@@ -66,8 +74,9 @@ def begin(turn: ClientTurn, leg: Leg, state: ClientState | None, data: LocalData
     set_modes(net, training=False)
     mem = state.mem if state else {}
     data = _for_passes(turn, data)
-    view = task.algorithm.prepare(net, data, down, mem, turn)
-    before = task.algorithm.before(net, data, down, mem, turn)
+    seen = sealed(task, data)
+    view = task.algorithm.prepare(net, seen, down, mem, turn)
+    before = task.algorithm.before(net, seen, down, mem, turn)
     return Session(turn, leg, data, down, mem, tensors, view, before)
 
 
@@ -96,8 +105,9 @@ def finish(session: Session, net: LiveNet) -> Reply:
         )
     lr = task.opt.lr * task.lr_factor(turn.round)
     ran = Ran(session.steps, lr, session.tensors, session.sums, session.before, session.view)
+    data, shown = for_upload(task, session.leg, session.data, net)
     with stage("upload"):
-        up, mem = task.algorithm.upload(net, session.data, session.down, session.mem, ran, turn)
+        up, mem = task.algorithm.upload(shown, data, session.down, session.mem, ran, turn)
     names = set(kept_names(task, turn.group))
     kept = {name: tensor for name, tensor in net.tensors().items() if name in names} if names else {}
     work = Work(session.steps, session.samples, mean)

@@ -23,6 +23,7 @@ from .rng import seeded, torch_generator
 
 if TYPE_CHECKING:
     from .algorithm import Algorithm
+    from .private import PrivateSteps
 
 
 ORDERS = ("epoch", "once", "none")  # when the order of a client's samples is drawn
@@ -77,6 +78,7 @@ class Task:
     balanced: LocalData | None = None  # test samples, equally many of each class, for every client's model
     class_names: tuple[str, ...] = ()
     shapes: tuple[tuple[int, ...], ...] = ()  # of one input, per group; empty: not known
+    private: PrivateSteps | None = None  # noise in every local step
     make_model: Callable[[str], nn.Module] | None = None  # "cnn4" → a fresh model for this task's inputs
     dtype: torch.dtype = torch.float32
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))

@@ -17,7 +17,7 @@ import os
 from dataclasses import dataclass
 
 from ..core.data import ClientData
-from ..core.errors import EngineError
+from ..core.errors import ConfigError, EngineError
 from ..core.task import Task
 from .base import Engine
 from .cohort import Cohort
@@ -52,6 +52,7 @@ def choose(task: Task, data: ClientData, participants: int) -> Choice:
     stackable = all(can_stack(m) for net in nets for m in net.modules.values()) and not any(
         net.tied for net in nets
     )
+    stackable = stackable and task.private is None  # with noise, one client at a time
     if task.device.type != "cpu":
         stacks = stackable and participants / len(sizes) >= FEW_CLIENTS
         return Choice("cohort" if stacks else "sequential", f"the device is {task.device}")
@@ -75,6 +76,11 @@ def make(
     """An engine by name. ("flower" keeps files, so it is made higher up: `federating.make_engine`.)"""
     if name == "flower":
         raise EngineError("engine flower is made by federating.make_engine")
+    if "cohort" in name and task.private is not None:
+        raise ConfigError(
+            f"engine {name}: dp example adds noise to the gradients of single samples, one client at a time; "
+            "use sequential or workers"
+        )
     if name == "cohort":
         return Cohort(task, data, store)
     if name in ("workers", "workers+cohort"):

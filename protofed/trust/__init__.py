@@ -16,6 +16,8 @@ accounting.py        ε of so many releases; budget.py: what a run has spent, an
 summands.py          what one client adds to a sum, shortened to a bound
 private_average.py   client level: noisy averages of rows and weights
 private_sums.py      both levels: noise in sums of fixed features, sent once
+private_training.py  example level: noise in local steps, and in prototypes of what they trained
+noisy_rows.py        from noisy sums to rows of classes
 noise.py             Gaussian noise, from the seed or from the operating system
 
 secure_settings.py   of secure sums: what must hold, and why a run cannot have them

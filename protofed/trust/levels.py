@@ -7,11 +7,13 @@ at example level how many samples a client has, is no secret; sums have the sens
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ..core.errors import ConfigError
 from ..core.options import option
+from ..core.private import PrivateSteps
 from ..core.registry import Registry
 from .accounting import check_installed, epsilon
 
@@ -70,6 +72,18 @@ class ExampleLevel(Level):
     units = "training samples"
 
     clip: float | None = option(None, "largest gradient of one sample (default 1), in local steps", above=0)
+    radius: float = option(1.0, "R, largest length of an embedding in prototypes", above=0)
+    weight: float = option(1.0, "w, weight of counts beside sums of embeddings", above=0)
+
+    @property
+    def steps(self) -> PrivateSteps:
+        """Noise in local training."""
+        return PrivateSteps(self.noise, self.clip or 1.0, self.radius)
+
+    @property
+    def embedding_bound(self) -> float:
+        """By how much one sample moves class sums and weighted counts: √(R² + w²)."""
+        return math.hypot(self.radius, self.weight)
 
 
 def make_level(written: str) -> Level:

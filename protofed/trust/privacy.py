@@ -6,8 +6,10 @@ import logging
 
 import torch
 
+from ..core.algorithm import Algorithm
 from ..core.errors import ConfigError
 from ..core.guard import Guard
+from ..core.private import PrivateSteps
 from ..core.record import Nothing
 from ..core.task import Task, Turn
 from .budget import Budget
@@ -15,6 +17,7 @@ from .levels import ClientLevel, ExampleLevel, Level, make_level
 from .noise import Spending
 from .private_average import PrivateAverage
 from .private_sums import PrivateSums, check_sums_leg
+from .private_training import PrivateTraining, check_training, releases_of
 from .settings import Trust
 
 log = logging.getLogger("protofed")
@@ -69,11 +72,32 @@ def _guard(level: Level, trust: Trust, task: Task, participants: int, books: Spe
         clip = level.clip if isinstance(level, ClientLevel) else 0.0
         return PrivateSums(Budget(level, 0, 1, trust.max_epsilon, books), bound, clip, sends[0])
     if not isinstance(level, ClientLevel):
-        raise ConfigError("dp example: not here yet")
+        return _training(level, trust, task, books)
     _check_single(level, task)
     _check_wholes(task)
     budget = Budget(level, len(sends), 0, trust.max_epsilon, books)
     return PrivateAverage(level, budget, participants)
+
+
+def _training(level: Level, trust: Trust, task: Task, books: Spending | None) -> Guard:
+    assert isinstance(level, ExampleLevel)
+    if books is not None:
+        raise ConfigError(
+            "dp example: noise in local steps is for simulations and rehearsals so far; deploy a method of "
+            "fixed features (fedcommons, fed3r, fedncm), or hide whole clients: dp client:…"
+        )
+    if task.algorithm.single == "sends nothing up":
+        raise ConfigError(f"dp example: {task.algorithm.name} sends nothing up: there is nothing to hide")
+    check_training(task)
+    return PrivateTraining(level, Budget(level, releases_of(task), 0, trust.max_epsilon, books))
+
+
+def private_steps(trust: Trust, algorithm: Algorithm) -> PrivateSteps | None:
+    """Noise in local training that the settings ask for; none where sums of fixed features are sent."""
+    if trust.dp is None or any(one.added for leg in algorithm.legs for one in leg.averages):
+        return None
+    level = make_level(trust.dp)
+    return level.steps if isinstance(level, ExampleLevel) else None
 
 
 def _check_single(level: Level, task: Task) -> None:

@@ -27,9 +27,8 @@ from ..core.task import Turn
 from .budget import Budget
 from .levels import ClientLevel
 from .noise import gaussian
-from .summands import Part, contribution, flat, parts_of, reference, unflat
-
-CERTAIN = 3.0  # deviations by which a noisy count must exceed 0
+from .noisy_rows import class_rows, without_rows
+from .summands import contribution, flat, parts_of, reference, unflat
 
 
 class PrivateAverage(Guard):
@@ -53,7 +52,7 @@ class PrivateAverage(Guard):
         self.budget.release(turn)
         sums = self._with_noise(sums, turn)
         up = self._released(like, leg, sums, state, classes)
-        rest = _without_rows(up, leg)
+        rest = without_rows(up, leg)
         clients.sort()
         return Replies(Reply(client, 1, rest if k else up) for k, client in enumerate(clients))
 
@@ -78,7 +77,8 @@ class PrivateAverage(Guard):
         errors: dict[str, list[float]] = {}
         for part, total in zip(parts_of(leg), sums):
             if part.by:
-                rows, error = self._rows(like, part, total.reshape(classes, -1), leg)
+                table = total.reshape(classes, -1)
+                rows, error = class_rows(like, part, table, leg, self.deviation, self.level.weight)
                 made |= rows
                 self.budget.notes["withheld"] = classes - len(rows[part.by])
             else:
@@ -90,40 +90,7 @@ class PrivateAverage(Guard):
         self.budget.notes["error"] = {**self.budget.notes.get("error", {}), **errors}
         return leg.up(**made)
 
-    def _rows(self, like: Any, part: Part, table: Tensor, leg: Leg) -> tuple[dict[str, Any], list[float]]:
-        """Fields of the classes that are not withheld, and the noise in a mean beside its length: medians."""
-        sums, weighed = table[:, :-1], table[:, -1]
-        cls = torch.nonzero(weighed > CERTAIN * self.deviation)[:, 0]
-        count = weighed[cls] / self.level.weight
-        means = sums[cls] / count[:, None]
-        letters = {spec.name: spec.dims[0] for spec in leg.up.specs() if spec.dims}
-        whole = count.round().clamp(min=1).to(torch.int64)
-        found: dict[str, Any] = {
-            name: whole
-            for name, letter in letters.items()
-            if letter == letters[part.by] and not getattr(like, name).is_floating_point()
-        }
-        widths = [math.prod(getattr(like, one.field).shape[1:]) for one in part.fields]
-        for one, rows in zip(part.fields, torch.split(means, widths, 1)):
-            held = getattr(like, one.field)
-            found[one.field] = rows.reshape(len(cls), *held.shape[1:]).to(held.dtype)
-        found[part.by] = cls
-        error = self.deviation * math.sqrt(sums.shape[1]) / count
-        lengths = torch.linalg.vector_norm(means, dim=1)
-        return found, [float(v.median()) for v in (error, lengths)] if len(cls) else []
-
 
 def _blank(value: Any) -> Any:
     """Nothing of a client: zeros, trees without entries."""
     return torch.zeros_like(value) if isinstance(value, Tensor) else {}
-
-
-def _without_rows(up: Any, leg: Leg) -> Any:
-    """The same with no rows of classes: what has to be counted once stands in one reply alone."""
-    specs = {spec.name: spec.dims for spec in leg.up.specs()}
-    letters = {(specs[one.by] or ("",))[0] for one in leg.averages if one.by}
-    kept = {
-        name: getattr(up, name)[:0] if dims and dims[0] in letters else getattr(up, name)
-        for name, dims in specs.items()
-    }
-    return leg.up(**kept)

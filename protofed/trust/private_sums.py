@@ -32,7 +32,7 @@ from ..core.task import Turn
 from ..ops.moments import square_of, triangle
 from .budget import Budget
 from .noise import gaussian
-from .private_average import CERTAIN
+from .noisy_rows import CERTAIN
 from .summands import shorten
 
 
