@@ -9,10 +9,13 @@ A sample has a share in one step of each local epoch and in one such sum a round
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import nn
 
 from ..core.algorithm import Leg
 from ..core.answer import Replies
@@ -67,13 +70,10 @@ def releases_of(task: Task) -> int:
 
 def check_training(task: Task) -> None:
     """ConfigError where noise in local steps hides nothing: layers that mix samples, hooks that read them."""
-    try:
-        from opacus.validators import ModuleValidator
-    except ImportError as error:
-        raise ConfigError("dp example: needs opacus: pip install 'protofed[privacy]'") from error
+    validate = _validator()
     for group in range(len(task.groups)):
         for part, module in task.live(group).modules.items():
-            problems = ModuleValidator.validate(module.train())
+            problems = validate(module.train())
             if problems:
                 said = str(problems[0]).split(".")[0]
                 raise ConfigError(
@@ -81,6 +81,20 @@ def check_training(task: Task) -> None:
                     "such layers (GroupNorm or LayerNorm instead of BatchNorm)"
                 )
     _try_hooks(task)
+
+
+def _validator() -> Callable[[nn.Module], Sequence[Exception]]:
+    """Opacus' list of layers that mix samples. Its import gives the root logger a handler, which would show
+    every warning twice: it is taken away again."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    try:
+        from opacus.validators import ModuleValidator
+    except ImportError as error:
+        raise ConfigError("dp example: needs opacus: pip install 'protofed[privacy]'") from error
+    finally:
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)
+    return ModuleValidator.validate  # type: ignore[no-any-return]
 
 
 def _try_hooks(task: Task) -> None:
