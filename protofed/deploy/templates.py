@@ -30,6 +30,8 @@ epochs = 5
 batch_size = 10
 lr = 0.05
 eval_every = 5
+# secure = true          # secure sums: the server sees the sum of the uploads, none of them alone
+# secure_holders = 3     # fewest clients in a sum, and fewest holders of a class
 
 [transport]
 round_timeout = 120    # seconds to wait for the replies of a leg: more than the slowest client trains
@@ -47,6 +49,7 @@ data = "digits"        # `protofed list data`, or npz:my_data.npz
 # classes = ["cat", "dog"]  # names by this client's own numbering; default: as the data says
 # imports = ["my_method.py"]  # Python files of yours that this client may run: a method, data, models
 # keep_runs = 3        # runs whose states are kept in state/; a new run removes older ones
+# secure = true        # take part only in runs with secure sums; needs peers/NAME.pub of all other clients
 # partition = "iid"    # to try things out: one part of a common data set
 # parts = 3
 # part = 0

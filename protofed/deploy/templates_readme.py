@@ -126,7 +126,9 @@ the fingerprint, and copy `server/keys/` to the server:
 
     protofed deploy accept . {first} key.pub
 
-A name that has a key gets no other one, and a key no second name.
+A name that has a key gets no other one, and a key no second name. Where the recipe says `secure = true`, each
+client needs the keys of all others too, in its own `peers/`: `accept` puts them into the folders under
+`clients/`.
 
 """
 
