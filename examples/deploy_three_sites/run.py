@@ -78,10 +78,8 @@ def deploy(folder: Path, rounds: int, minutes: float, secure: bool = False) -> i
     protofed("deploy", "rehearse", str(federation), "--out", str(folder / "rehearsal"))
     difference = compare(run, folder / "rehearsal")
     for line in RunDir.open(run).lines("metrics.jsonl"):
-        sent = {way: f"{line['wire'][way] // len(SITES):,}" for way in ("up", "down")}
-        print(
-            f"round {line['round']}: {line['seconds']:.1f} s, bytes a client: {sent['up']} up, {sent['down']} down"
-        )
+        up, down = (f"{line['wire'][way] // len(SITES):,}" for way in ("up", "down"))
+        print(f"round {line['round']}: {line['seconds']:.1f} s; {up} bytes up and {down} down a client")
     print(f"largest difference to the same federation in one process: {difference:.2g}")
     return 0 if difference < 1e-4 else 1
 
