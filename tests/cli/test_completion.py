@@ -20,7 +20,7 @@ from protofed.cli.completion import SCRIPTS, complete
     [
         (["sh"], ["show"]),
         ([""], sorted([*COMMANDS, "--help", "--version"])),
-        (["list", ""], ["data", "methods", "models", "partitions"]),
+        (["list", ""], ["attacks", "data", "defences", "methods", "models", "partitions"]),
         (["list", "methods", "fedprot"], ["fedproto", "fedproto_margin"]),
         (["run", "fedprot"], ["fedproto", "fedproto_margin"]),
         (["compare", "local", "fedprox"], ["fedprox"]),

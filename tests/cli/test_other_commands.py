@@ -51,8 +51,8 @@ def interrupt(run: str) -> None:
 def test_show_of_an_unfinished_run_says_how_to_go_on(call: Call, finished: Copy) -> None:
     finished("a")
     interrupt("a")
-    metrics = Path("a/metrics.jsonl")
-    metrics.write_text("".join(metrics.read_text().splitlines(keepends=True)[:2]))
+    for metrics in (Path("a/metrics.jsonl"), Path("a/checkpoint/copies/metrics.jsonl")):
+        metrics.write_text("".join(metrics.read_text().splitlines(keepends=True)[:2]))
     assert "2 of 3 rounds done; continue with: protofed resume a" in call("show", "a").out
 
 

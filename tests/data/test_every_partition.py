@@ -57,7 +57,8 @@ def same(a: Split, b: Split) -> bool:
 
 
 def test_every_partitioner_has_a_case() -> None:
-    assert {spec.split(":")[0] for spec, *_ in CASES} == set(partitions)
+    ours = {name for name in partitions if partitions[name].__module__.startswith("protofed.")}
+    assert {spec.split(":")[0] for spec, *_ in CASES} == ours
 
 
 @pytest.mark.parametrize(("spec", "clients", "complete", "seeded"), CASES)
