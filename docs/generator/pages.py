@@ -11,6 +11,8 @@ from protofed import experiment as _registers_everything  # noqa: F401
 from protofed.core.algorithm import methods
 from protofed.data import partitions, sources
 from protofed.models.base import families
+from protofed.trust.attacks._base import attacks
+from protofed.trust.defences._base import defences
 
 from .commands import commands, settings
 from .examples import Seen, play
@@ -41,6 +43,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "partitions": lambda: entries(partitions),
     "models": lambda: entries(families),
     "groups": groups,
+    "attacks": lambda: entries(attacks, "###"),
+    "defences": lambda: entries(defences, "###"),
     "recipes": recipes,
     "methods": lambda: overview(examples()),
     "results": results,

@@ -1,4 +1,4 @@
-"""Lists of data sets, partitioners and models, made from their registries."""
+"""Lists of data sets, partitioners, models, attacks and defences, made from their registries."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from protofed.models.describe import describe_groups
 from .markdown import code, module_text, options_table, prose, source_file, table
 
 
-def entries(registry: Registry[Any]) -> str:
+def entries(registry: Registry[Any], level: str = "##") -> str:
     """A table of all, then a section for each."""
     rows = [[f"[{name}](#{name})", registry.summary(name)] for name in registry]
-    return "\n".join([table(["name", "what it is"], rows), *(_entry(registry[n], n) for n in registry)])
+    sections = (_entry(registry[name], name, level) for name in registry)
+    return "\n".join([table(["name", "what it is"], rows), *sections])
 
 
-def _entry(cls: type, name: str) -> str:
-    parts = [f"## {name}", prose(module_text(cls)), options_table(cls), f"Source: {source_file(cls)}"]
+def _entry(cls: type, name: str, level: str) -> str:
+    parts = [f"{level} {name}", prose(module_text(cls)), options_table(cls), f"Source: {source_file(cls)}"]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

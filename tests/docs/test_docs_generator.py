@@ -82,6 +82,8 @@ def test_example_commands_are_right(name: str) -> None:
         ("data", "## digits"),
         ("partitions", "## dirichlet"),
         ("models", "`htfe8`"),
+        ("trust", "### squatting"),
+        ("trust", "### multikrum"),
         ("recipes", "- Published numbers: Tan et al."),
     ],
 )
