@@ -10,12 +10,13 @@ from typing import Any
 from ..core.errors import ConfigError
 from ..reports import paper
 from ..studies.attack_study import cases, judge, plan_attacks, refused_cases
-from ..studies.attack_table import attack_tables, draw_attacks, records
-from ..studies.study_files import own_name, runs_of, study_mark, write_latex, write_study
+from ..studies.attack_table import attack_page, attack_tables, draw_attacks, records
+from ..studies.published import check_page
+from ..studies.study_files import own_name, runs_of, study_mark, write_latex, write_study, write_text
 from ..trust.attacks._base import attacks
 from ..trust.defences._base import defences
 from .parser import add_settings, settings_of
-from .study import add_study_flags, carry_out_plan, print_tables, say_written
+from .study import add_study_flags, carry_out_plan, given_command, print_tables, say_written
 
 ALL = "all"
 
@@ -53,6 +54,12 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         metavar="X",
         help="shares of the clients that attack (default: 0.1 0.2 0.3 0.4)",
     )
+    parser.add_argument(
+        "--publish",
+        type=Path,
+        metavar="FILE.md",
+        help="also write the tables as a page here, and the figure beside it, as docs/results keeps them",
+    )
     parser.add_argument("--mode", help="prediction mode that is read (default: gp_all, where there is one)")
     add_study_flags(parser, 3, "runs/attack")
     add_settings(parser, None)
@@ -62,6 +69,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
 def command(args: argparse.Namespace) -> int:
     """Carry out what is missing, judge, print and write."""
     chosen = cases(_named(args.attacks, attacks), _named(args.defences, defences), _shares(args.shares))
+    check_page(args.publish)
     planned = plan_attacks(chosen, settings_of(args), args.method, args.seeds)
     out = args.out or Path("runs/attack")
     done = carry_out_plan([one for runs in planned.values() for one in runs], out, args)
@@ -73,8 +81,12 @@ def command(args: argparse.Namespace) -> int:
     markdown = "\n".join(table.markdown() for table in tables)
     paths = write_study(out, name, markdown, records(found), about)
     paths.append(write_latex(out, name, tables))
+    figures = [out / f"{name}.png", *([args.publish.with_suffix(".png")] if args.publish else [])]
     if any(one.attack for one in found) and paper.can_draw():
-        paths.append(draw_attacks(found, mode, out / f"{name}.png"))
+        paths += [draw_attacks(found, mode, figure) for figure in figures]
+    if args.publish:
+        page = attack_page(planned, tables, given_command(), args.publish.with_suffix(".png"))
+        paths.append(write_text(args.publish, page))
     print_tables(tables, records(found), args.format)
     say_written(paths, done, args)
     return 0

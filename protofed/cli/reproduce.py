@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,9 +19,7 @@ from ..studies.study_charts import draw_recipe
 from ..studies.study_files import own_name, runs_of, study_mark, write_study
 from ..studies.tables import Table
 from .parser import add_settings, settings_of
-from .study import add_study_flags, carry_out_plan, print_tables, say_written
-
-PLACES = ("--out", "--publish")
+from .study import add_study_flags, carry_out_plan, given_command, print_tables, say_written
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -65,16 +61,16 @@ def command(args: argparse.Namespace) -> int:
     found = cells(recipe, plans, done)
     checked = claims(recipe, found)
     records = as_records(found)
-    text = markdown(recipe, found, checked, _command(), time.strftime("%Y-%m-%d"))
+    text = markdown(recipe, found, checked, given_command(), time.strftime("%Y-%m-%d"))
     about = {"recipe": recipe.id, "title": recipe.about.title, "paper": recipe.about.paper}
     mark = study_mark(done.values(), recipe.id, *(f"{cell.row}, {cell.column}" for cell in found))
     name = own_name(out, recipe.id, mark)
-    more = {"study": mark, **about, "command": _command(), "claims": as_claims(checked)}
+    more = {"study": mark, **about, "command": given_command(), "claims": as_claims(checked)}
     paths = write_study(out, name, text, records, {**more, "runs": runs_of(done)})
     if recipe.about.x and paper.can_draw():
         paths.append(draw_recipe(recipe, found, out / f"{name}.png"))
     if args.publish:
-        paths += publish(args.publish, recipe, found, checked, text, _command())
+        paths += publish(args.publish, recipe, found, checked, text, given_command())
     tables = [
         compact(recipe, found),
         *rounds_table(recipe, found),
@@ -83,17 +79,6 @@ def command(args: argparse.Namespace) -> int:
     print_tables(tables, records, args.format)
     say_written(paths, done, args)
     return 0
-
-
-def _command() -> str:
-    """As it was given, without the places of files, which change nothing that is printed."""
-    words, kept = iter(sys.argv[1:]), []
-    for word in words:
-        if word in PLACES:
-            next(words, None)
-        elif word.partition("=")[0] not in PLACES:
-            kept.append(word)
-    return "protofed " + shlex.join(kept)
 
 
 def _overview() -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ from ..studies.runner import FAILED, FINISHED, REFUSED, Done, carry_out, read_bu
 from ..studies.study_progress import StudyProgress
 from ..studies.tables import FORMATS, Table, as_csv
 from .output import make_console, tell
+
+PLACES = ("--out", "--publish")  # flags with places of files
 
 
 def add_study_flags(parser: argparse.ArgumentParser, seeds: int | None, out: str) -> None:
@@ -40,6 +43,17 @@ def add_study_flags(parser: argparse.ArgumentParser, seeds: int | None, out: str
         "--json", action="store_const", const="json", dest="format", help="the same as --format json"
     )
     parser.add_argument("--quiet", action="store_true", help="no progress; the table is still printed")
+
+
+def given_command() -> str:
+    """As it was given, without the places of files, which change nothing that is printed."""
+    words, kept = iter(sys.argv[1:]), []
+    for word in words:
+        if word in PLACES:
+            next(words, None)
+        elif word.partition("=")[0] not in PLACES:
+            kept.append(word)
+    return "protofed " + shlex.join(kept)
 
 
 def carry_out_plan(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..reports import paper
 from ..reports.spec import Axis, Chart, Series, look
-from .attack_study import COST, LOSS, PLAIN, UP_TO, Reached
+from .attack_study import COST, LOSS, PLAIN, UP_TO, Case, Reached
+from .plan import Planned
 from .statistics import mean
 from .tables import Table, number, with_spread
 
@@ -124,6 +126,24 @@ def _met(holds: bool) -> str:
 def records(found: Sequence[Reached]) -> list[dict[str, Any]]:
     """All numbers, for CSV and JSON."""
     return [dataclasses.asdict(one) for one in found]
+
+
+def attack_page(
+    planned: Mapping[Case, Sequence[Planned]], tables: Sequence[Table], command: str, figure: Path
+) -> str:
+    """The page of a study: what was run, the verdicts first, then all tables."""
+    config = next(iter(planned.values()))[0].config
+    seeds = [one.seed for one in next(iter(planned.values()))]
+    parts = [
+        f"# Attacks and defences: {config.method} on {config.data}",
+        f"{time.strftime('%Y-%m-%d')}: {config.clients} clients, {config.partition}, {config.models}, "
+        f"{config.rounds.rounds} rounds, seeds {seeds[0]} to {seeds[-1]}. Cells that are empty were not run.",
+        f"```sh\n{command}\n```",
+        *(table.markdown().rstrip() for table in (tables[-1], *tables[:-1])),
+    ]
+    if figure.exists():
+        parts.insert(3, f"![Accuracy against the share of attackers, a line for each defence]({figure.name})")
+    return "\n\n".join(parts) + "\n"
 
 
 def draw_attacks(found: Sequence[Reached], mode: str, path: Path) -> Path:

@@ -139,9 +139,12 @@ def test_the_command_writes_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFi
         "attack.tex",
     }
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/*/metrics.jsonl")}
-    assert main([*argv, "--json", "--quiet"]) == 0
+    assert main([*argv, "--json", "--quiet", "--publish", str(tmp_path / "trust.md")]) == 0
     assert json.loads(capsys.readouterr().out) == rows
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/*/metrics.jsonl")} == before
+    page = (tmp_path / "trust.md").read_text()
+    assert page.startswith("# Attacks and defences: fedproto on digits")
+    assert page.index("the bars, judged") < page.index("without attackers")
     runs = sorted(path.parent for path in before)
     assert main(["show", str(next(run for run in runs if "signflip-20-filter" in run.name))]) == 0
     shown = capsys.readouterr().out
