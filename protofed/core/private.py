@@ -60,7 +60,7 @@ class Private(Alone):
         with stage("backward"):
             grads, losses = self._each(batches[0])
         with stage("optimiser"):
-            self.stepper.step(self.params, self._noisy(grads))
+            self.stepper.step(self.params, self.noisy(grads))
         return losses.mean()[None], {}
 
     def _each(self, batch: Batch) -> tuple[list[Tensor], Tensor]:
@@ -83,7 +83,7 @@ class Private(Alone):
         grads, losses = each([p.detach() for p in self.params], batch.x, batch.y, batch.idx)
         return list(grads), losses
 
-    def _noisy(self, grads: list[Tensor]) -> list[Tensor]:
+    def noisy(self, grads: list[Tensor]) -> list[Tensor]:
         """The shortened gradients [B, …] added up, with noise, over their number."""
         squares = [g.flatten(1).square().sum(1) for g in grads]
         factor = (self.steps.clip / torch.stack(squares).sum(0).sqrt().clamp(min=self.steps.clip)).detach()

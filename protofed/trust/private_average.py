@@ -13,7 +13,7 @@ carries the rows, counts are the noisy ones. What the method makes of them is fr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -42,19 +42,26 @@ class PrivateAverage(Guard):
     def combine(self, replies: Replies, state: Any, leg: Leg, turn: Turn) -> Replies:
         if leg.up is Nothing:
             return Replies(Reply(reply.client, 1, reply.up) for reply in replies)
-        classes, clients, like = turn.task.C, [], None
-        sums: list[Tensor] = []
-        for reply in replies:
-            like = reply.up if like is None else like
-            clients.append(reply.client)
-            one = contribution(reply.up, leg, state, classes, self.level.weight, self.level.clip)
-            sums = [total + part for total, part in zip(sums, one)] if sums else one
-        self.budget.release(turn)
-        sums = self._with_noise(sums, turn)
-        up = self._released(like, leg, sums, state, classes)
+        clients: list[int] = []
+        sums, like = self.noisy_sums(_noting(replies, clients), state, leg, turn)
+        up = self._released(like, leg, sums, state, turn.task.C)
         rest = without_rows(up, leg)
         clients.sort()
         return Replies(Reply(client, 1, rest if k else up) for k, client in enumerate(clients))
+
+    def noisy_sums(
+        self, replies: Iterable[Reply], state: Any, leg: Leg, turn: Turn
+    ) -> tuple[list[Tensor], Any]:
+        """All that is told of the uploads, one vector a part, and the shapes of an upload: what follows is
+        made of these alone."""
+        sums: list[Tensor] = []
+        like = None
+        for reply in replies:
+            like = reply.up if like is None else like
+            one = contribution(reply.up, leg, state, turn.task.C, self.level.weight, self.level.clip)
+            sums = [total + part for total, part in zip(sums, one)] if sums else one
+        self.budget.release(turn)
+        return self._with_noise(sums, turn), like
 
     def record(self) -> dict[str, Any]:
         return self.budget.record()
@@ -89,6 +96,13 @@ class PrivateAverage(Guard):
             errors[part.fields[0].field] = error
         self.budget.notes["error"] = {**self.budget.notes.get("error", {}), **errors}
         return leg.up(**made)
+
+
+def _noting(replies: Iterable[Reply], clients: list[int]) -> Iterator[Reply]:
+    """The replies, whose clients are noted as they pass."""
+    for reply in replies:
+        clients.append(reply.client)
+        yield reply
 
 
 def _blank(value: Any) -> Any:

@@ -63,15 +63,13 @@ class PrivateSums(Guard):
                 continue
             like = reply.up
             new.append(Reply(reply.client, 1, hollow))
-            one = self.vector(reply.up, turn.task.C)
-            one = shorten(one, self.clip) if self.clip else one
+            one = self.contribution(reply.up, turn.task.C)
             total = one if total is None else total + one
         if total is None:
             return Replies(known)
         new.sort(key=lambda reply: reply.client)
         self.budget.release(turn, *(str(reply.client) for reply in new))
-        noise = gaussian(len(total), turn, self.budget.books is not None).to(total.device)
-        fields = self._fields(like, total + self.budget.level.noise * self.sensitivity * noise, turn.task.C)
+        fields = self._fields(like, self.noisy(total, turn), turn.task.C)
         nothing = {name: torch.zeros_like(value) for name, value in fields.items()}
         return Replies([*known, *(_with(one, nothing if k else fields) for k, one in enumerate(new))])
 
@@ -80,6 +78,15 @@ class PrivateSums(Guard):
 
     def spent(self, next_round: int) -> str:
         return self.budget.spent(next_round)
+
+    def noisy(self, total: Tensor, turn: Turn) -> Tensor:
+        """All that is told of a total."""
+        noise = gaussian(len(total), turn, self.budget.books is not None).to(total.device)
+        return total + self.budget.level.noise * self.sensitivity * noise
+
+    def contribution(self, up: Any, classes: int) -> Tensor:
+        """What one client adds."""
+        return shorten(self.vector(up, classes), self.clip) if self.clip else self.vector(up, classes)
 
     def vector(self, up: Any, classes: int) -> Tensor:
         """(A/R, B, R·n) of one client."""

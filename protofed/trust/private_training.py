@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..core.algorithm import Leg
 from ..core.answer import Replies
@@ -47,13 +47,22 @@ class PrivateTraining(Guard):
             one = rows_table(reply.up, rows, turn.task.C, self.level.weight)
             total = one if total is None else total + one
         assert total is not None
-        deviation = self.level.noise * self.level.embedding_bound
-        total = total + deviation * gaussian(total.numel(), turn, False).reshape(total.shape).to(total.device)
-        made, error = class_rows(got[0].up, part, total, leg, deviation, self.level.weight)
+        total = self.noisy(total, turn)
+        made, error = class_rows(got[0].up, part, total, leg, self.deviation, self.level.weight)
         self.budget.notes |= {"withheld": len(total) - len(made[part.by]), "error": {rows[0].field: error}}
         hollow = [reply._replace(up=without_rows(reply.up, leg)) for reply in got]
         first = hollow[0]._replace(up=replace(hollow[0].up, **made))
         return Replies([first, *hollow[1:]])
+
+    @property
+    def deviation(self) -> float:
+        """Of the noise in each coordinate of sums of embeddings and counts."""
+        return self.level.noise * self.level.embedding_bound
+
+    def noisy(self, total: Tensor, turn: Turn) -> Tensor:
+        """All that is told of sums and counts [C, D + 1]."""
+        noise = gaussian(total.numel(), turn, False).reshape(total.shape).to(total.device)
+        return total + self.deviation * noise
 
     def record(self) -> dict[str, Any]:
         return self.budget.record()

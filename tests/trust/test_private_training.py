@@ -47,10 +47,10 @@ def test_gradients_of_single_samples_are_those_of_opacus() -> None:
 def test_gradients_are_shortened_and_noise_is_added_to_their_sum() -> None:
     """Lengths 5 and 0.5 with C = 1: (0.6, 0.8) + (0.3, 0.4) = (0.9, 1.2), over two samples."""
     quiet, _ = trainer("example:noise=1e-12,clip=1")
-    (mean,) = quiet._noisy([torch.tensor([[3.0, 4.0], [0.3, 0.4]], dtype=torch.float64)])
+    (mean,) = quiet.noisy([torch.tensor([[3.0, 4.0], [0.3, 0.4]], dtype=torch.float64)])
     assert mean.tolist() == pytest.approx([0.45, 0.6])
     loud, _ = trainer("example:noise=3,clip=2")
-    (noise,) = loud._noisy([torch.zeros(4, 20_000, dtype=torch.float64)])
+    (noise,) = loud.noisy([torch.zeros(4, 20_000, dtype=torch.float64)])
     assert float(noise.std()) == pytest.approx(3 * 2 / 4, rel=0.03)
 
 
