@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from ..core.errors import ConfigError
 from ..reports import paper
 from ..studies.attack_study import cases, judge, plan_attacks, refused_cases
 from ..studies.attack_table import attack_page, attack_tables, draw_attacks, records
-from ..studies.published import check_page
+from ..studies.published import check_page, page_text
 from ..studies.study_files import own_name, runs_of, study_mark, write_latex, write_study, write_text
 from ..trust.attacks._base import attacks
 from ..trust.defences._base import defences
@@ -58,7 +59,8 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         "--publish",
         type=Path,
         metavar="FILE.md",
-        help="also write the tables as a page here, and the figure beside it, as docs/results keeps them",
+        help="also write the tables as a section of this page, and the figure beside it, as docs/results "
+        "keeps them; sections of other methods and data stay",
     )
     parser.add_argument("--mode", help="prediction mode that is read (default: gp_all, where there is one)")
     add_study_flags(parser, 3, "runs/attack")
@@ -81,15 +83,21 @@ def command(args: argparse.Namespace) -> int:
     markdown = "\n".join(table.markdown() for table in tables)
     paths = write_study(out, name, markdown, records(found), about)
     paths.append(write_latex(out, name, tables))
-    figures = [out / f"{name}.png", *([args.publish.with_suffix(".png")] if args.publish else [])]
+    shown = args.publish and args.publish.with_name(f"{args.publish.stem}-{_data(planned)}.png")
+    figures = [out / f"{name}.png", *([shown] if shown else [])]
     if any(one.attack for one in found) and paper.can_draw():
         paths += [draw_attacks(found, mode, figure) for figure in figures]
     if args.publish:
-        page = attack_page(planned, tables, given_command(), args.publish.with_suffix(".png"))
+        page = attack_page(planned, tables, given_command(), shown, page_text(args.publish))
         paths.append(write_text(args.publish, page))
     print_tables(tables, records(found), args.format)
     say_written(paths, done, args)
     return 0
+
+
+def _data(planned: Mapping[Any, Sequence[Any]]) -> str:
+    """The data set's name, as part of a file's name."""
+    return re.sub(r"\W+", "-", str(next(iter(planned.values()))[0].config.data))
 
 
 def _named(asked: Sequence[str], known: Any) -> list[str]:

@@ -13,6 +13,7 @@ from ..reports import paper
 from ..reports.spec import Axis, Chart, Series, look
 from .attack_study import COST, LOSS, PLAIN, UP_TO, Case, Reached
 from .plan import Planned
+from .published import with_section
 from .statistics import mean
 from .tables import Table, number, with_spread
 
@@ -129,13 +130,18 @@ def records(found: Sequence[Reached]) -> list[dict[str, Any]]:
 
 
 def attack_page(
-    planned: Mapping[Case, Sequence[Planned]], tables: Sequence[Table], command: str, figure: Path
+    planned: Mapping[Case, Sequence[Planned]],
+    tables: Sequence[Table],
+    command: str,
+    figure: Path,
+    before: str = "",
 ) -> str:
-    """The page of a study: what was run, the verdicts first, then all tables."""
+    """The page `before` with this study's section: what was run, the verdicts first, then all tables."""
     config = next(iter(planned.values()))[0].config
     seeds = [one.seed for one in next(iter(planned.values()))]
+    name = f"{config.method} on {config.data}"
     parts = [
-        f"# Attacks and defences: {config.method} on {config.data}",
+        f"## {name}",
         f"{time.strftime('%Y-%m-%d')}: {config.clients} clients, {config.partition}, {config.models}, "
         f"{config.rounds.rounds} rounds, seeds {seeds[0]} to {seeds[-1]}. Cells that are empty were not run.",
         f"```sh\n{command}\n```",
@@ -143,7 +149,7 @@ def attack_page(
     ]
     if figure.exists():
         parts.insert(3, f"![Accuracy against the share of attackers, a line for each defence]({figure.name})")
-    return "\n\n".join(parts) + "\n"
+    return with_section(before, f"attacks, {name}", parts, "Attacks and defences")
 
 
 def draw_attacks(found: Sequence[Reached], mode: str, path: Path) -> Path:

@@ -12,7 +12,8 @@ import pytest
 from protofed.cli.main import main
 from protofed.core.errors import ConfigError
 from protofed.studies.attack_study import Case, Reached, cases, lost, plan_attacks
-from protofed.studies.attack_table import attack_tables, best_losses, clean_costs
+from protofed.studies.attack_table import attack_page, attack_tables, best_losses, clean_costs
+from protofed.studies.tables import Table
 
 
 def reached(attack: str, share: float, defence: str, accuracy: float, loss: float) -> Reached:
@@ -143,14 +144,34 @@ def test_the_command_writes_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFi
     assert json.loads(capsys.readouterr().out) == rows
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/*/metrics.jsonl")} == before
     page = (tmp_path / "trust.md").read_text()
-    assert page.startswith("# Attacks and defences: fedproto on digits")
+    assert page.startswith("# Attacks and defences\n\n<!-- begin: attacks, fedproto on digits -->")
     assert page.index("the bars, judged") < page.index("without attackers")
+    (tmp_path / "trust.md").write_text(
+        page.replace("# Attacks and defences\n", "# Ours\n\nSaid.\n") + "After.\n"
+    )
+    assert main([*argv, "--json", "--quiet", "--publish", str(tmp_path / "trust.md")]) == 0
+    capsys.readouterr()
+    again = (tmp_path / "trust.md").read_text()
+    assert again == page.replace("# Attacks and defences\n", "# Ours\n\nSaid.\n") + "After.\n"
     runs = sorted(path.parent for path in before)
     assert main(["show", str(next(run for run in runs if "signflip-20-filter" in run.name))]) == 0
     shown = capsys.readouterr().out
     assert "attack: signflip:share=0.2 by 2 clients" in shown
     assert "attack success (samples of honest clients" in shown
     assert "defence: filter; uploads of a class: " in shown
+
+
+def test_a_page_has_a_section_for_each_method_and_data() -> None:
+    def page(data: str, before: str) -> str:
+        planned = plan_attacks(cases([], [], []), {"clients": 8, "data": data}, "fedproto", 1)
+        return attack_page(
+            planned, [Table(f"of {data}", ["a"], [["1"]])], "protofed attack", Path("no.png"), before
+        )
+
+    both = page("synthetic", page("digits", "# Ours\n\nText.\n"))
+    assert both.startswith("# Ours\n\nText.\n\n<!-- begin: attacks, fedproto on digits -->")
+    assert both.index("## fedproto on digits") < both.index("## fedproto on synthetic")
+    assert page("digits", both) == both
 
 
 def test_seeds_make_runs_of_their_own() -> None:
