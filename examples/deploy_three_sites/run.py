@@ -6,8 +6,8 @@ Three sites classify handwritten digits. Each has its own architecture, its own 
 numbering of them: class 0 of `north` is "zero", class 0 of `east` is "seven". Only the names are agreed.
 The script writes a federation with `protofed deploy init`, lets each site make its key and enters the public
 halves (`deploy join`, `deploy accept`), starts the server and the clients as separate processes, waits for
-the end, and compares the prototypes with a run of the same federation in one process. Everything is stopped
-at the end, whatever happens.
+the end, and compares the server's state with a run of the same federation in one process. Everything is
+stopped at the end, whatever happens.
 """
 
 from __future__ import annotations
@@ -54,16 +54,18 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=10, help="give up after so long")
     parser.add_argument("--secure", action="store_true", help="with secure sums: the server sees sums alone")
+    parser.add_argument("--method", default="fedproto", help="such as fedcommons (default: fedproto)")
     args = parser.parse_args()
+    given = (args.rounds, args.minutes, args.secure, args.method)
     if args.folder:
-        return deploy(args.folder, args.rounds, args.minutes, args.secure)
+        return deploy(args.folder, *given)
     with tempfile.TemporaryDirectory() as folder:
-        return deploy(Path(folder), args.rounds, args.minutes, args.secure)
+        return deploy(Path(folder), *given)
 
 
-def deploy(folder: Path, rounds: int, minutes: float, secure: bool = False) -> int:
+def deploy(folder: Path, rounds: int, minutes: float, secure: bool = False, method: str = "fedproto") -> int:
     federation = folder / "federation"
-    write_federation(federation, rounds, more=SECURE if secure else "")
+    write_federation(federation, rounds, method=method, more=SECURE if secure else "")
     run = folder / "run"
     server = start("server", str(federation / "server"), "--out", str(run))
     clients = [start("client", str(federation / "clients" / name)) for name in SITES]

@@ -15,7 +15,8 @@ import numpy as np
 
 from ..core.algorithm import methods
 
-FEW = 20  # samples of a class at a client: the tournament's pages have four, ten and twenty
+FEW = 20  # samples of a class at a client: few, for one model that all share
+COMMON = 100  # up to here FedCommons was ahead or level: the pages have four to a hundred
 MANY = 50  # from here on Local was level with what is shared; the page on Table 2 has a hundred
 NARROW = 0.6  # of all classes at a client, below which one model for all pays for foreign ones
 
@@ -69,19 +70,19 @@ RULES = (  # the first that advises a method is the answer; later ones are alter
         RESULTS + "protomargin.md",
     ),
     Rule(
+        ("fedcommons",),
+        lambda s: s.samples <= COMMON and not s.dense,
+        "a hundred samples of a class at a client or fewer: sums in a common space, sent once, were ahead of "
+        "all others there or level with the best (less so with more samples), also where domains differ, and "
+        "architectures may differ in everything; it sends more floats than FedProto (size=64 about as many).",
+        RESULTS + "beyond.md",
+    ),
+    Rule(
         ("fedplcc", "fedplvm", "fpl"),
         lambda s: s.domains > 1 and s.one_model and not s.narrow and not s.dense,
         "clients see the same classes in different domains: contrasts of prototypes beat "
         "FedAvg by 3 to 5 points.",
         RESULTS + "digit5.md",
-    ),
-    Rule(
-        ("fedcommons",),
-        lambda s: s.samples <= FEW and not s.dense and s.domains <= 1,
-        "few samples of a class at a client: sums in a common space, sent once, were ahead of all others "
-        "there or level with the best, and architectures may differ in everything; it sends more floats than "
-        "FedProto (size=64 about as many).",
-        RESULTS + "beyond.md",
     ),
     Rule(
         ("fedproto",),

@@ -13,6 +13,7 @@ from ..core.errors import ConfigError, unknown
 from ..reports import paper
 from ..runs.outcome import Outcome
 from ..studies.plan import Planned
+from ..studies.published import check_page
 from ..studies.runner import FINISHED, Done, carry_out, read_budget
 from ..studies.study_files import own_name, runs_of, study_mark, write_latex, write_study
 from ..studies.study_progress import StudyProgress
@@ -24,8 +25,9 @@ from ..studies.tournament import (
     plan_trials,
     read_tournament,
 )
+from ..studies.tournament_page import joined, publish_tournament
 from ..studies.tournament_table import draw_pareto, records, standings, tournament_tables
-from .study import add_study_flags, print_tables, say_written
+from .study import add_study_flags, given_command, print_tables, say_written
 
 
 def add(commands: Any, argv: Sequence[str]) -> None:
@@ -47,12 +49,20 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     parser.add_argument(
         "--trials", type=int, metavar="N", help="trials of each method (default: as the file says)"
     )
+    parser.add_argument(
+        "--publish",
+        type=Path,
+        metavar="FILE.md",
+        help="also write the tables into this page, the standings into a .json beside it; settings that it "
+        "has from earlier calls stay",
+    )
     add_study_flags(parser, None, "runs/tournament-NAME")
     parser.set_defaults(function=command)
 
 
 def command(args: argparse.Namespace) -> int:
     """Trials, finals, tables."""
+    check_page(args.publish)
     tournament = _asked(args)
     out = args.out or Path(f"runs/tournament-{tournament.name}")
     until = None if args.budget is None else time.monotonic() + read_budget(args.budget)
@@ -63,11 +73,16 @@ def command(args: argparse.Namespace) -> int:
     last = _carry_out([p for some in finals.values() for p in some], out, args.quiet, until, "finals, ")
     found = standings({match: _finished(some, last) for match, some in finals.items()}, chosen)
     every = {**done, **last}
+    paths = []
+    if args.publish:
+        whole = replace(tournament, settings=read_tournament(args.tournament).settings)
+        found = joined(whole, found, args.publish)
+        paths = publish_tournament(whole, found, given_command(), args.publish)
     tables = tournament_tables(tournament, found)
     mark = study_mark(every.values(), "tournament")
     name = own_name(out, "tournament", mark)
     about = {"study": mark, "tournament": tournament.name, "runs": runs_of(every)}
-    paths = write_study(out, name, "\n".join(table.markdown() for table in tables), records(found), about)
+    paths += write_study(out, name, "\n".join(table.markdown() for table in tables), records(found), about)
     paths.append(write_latex(out, name, tables))
     if found and paper.can_draw():
         paths.append(draw_pareto(found, out / f"{name}-cost.png"))
@@ -81,7 +96,10 @@ def _asked(args: argparse.Namespace) -> Tournament:
     entrants = _some(args.methods, tournament.entrants, "method")
     settings = _some(args.settings, list(tournament.settings), "setting")
     changes: dict[str, Any] = {"entrants": tuple(entrants)}
-    changes["settings"] = {name: tournament.settings[name] for name in settings}
+    changes["settings"] = {name: dict(tournament.settings[name]) for name in settings}
+    if args.trials is not None:
+        for setting in changes["settings"].values():
+            setting.pop("trials", None)
     for name in ("trials", "seeds"):
         if getattr(args, name) is not None:
             if getattr(args, name) < 1:

@@ -6,12 +6,13 @@
 α is one of 0, 0.1, …, 1, the one under which the labels of the client's validation samples are most likely;
 of equal ones the largest, so a client that is too small to hold any out has its classifier alone. Any method
 whose `predict` gives `clf` and `gp_all` has this mode, so that none wins by the rule by which its scores are
-read.
+read. Of the held-out samples themselves, every other one is scored by an α that the rest chose, so that this
+mode is not flattered where modes are chosen by them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -75,3 +76,15 @@ def fit_mixture(predict: Predict, train: LocalData, held: LocalData, classes: in
             losses[i] += float(nll_loss(mixed, y, reduction="sum"))
     best = torch.nonzero(losses <= losses.min() + 1e-9)[-1]
     return Mixture(float(SHARES[best]), prior)
+
+
+def scored_held(
+    predict: Predict, train: LocalData, held: LocalData, classes: int
+) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
+    """Scores by mode and labels of the held-out samples; each half is mixed as the other half says."""
+    halves = [LocalData(held.x[i::2], held.y[i::2]) for i in range(2)]
+    for own, other in (halves, halves[::-1]):
+        fitted = fit_mixture(predict, train, other, classes)
+        for x, y in own.chunks():
+            scores = predict(x)
+            yield (fitted.add(scores) if fitted else scores), y

@@ -2,10 +2,16 @@
 
     filters     images [ch, H, W]: K Gaussian filters, zero mean, unit norm, ReLU, averages over a 4×4 grid;
                 sequences [ch, L]: the same in one dimension, averages over 8 stretches
+    edges       images: filters of the same kind over e, magnitudes instead of ReLU, averages over the grid;
+                g the mean of the colours, d = g − mean of g over a 9×9 window, v² = mean of d² over it,
+                e = d / max(v, mean of v over the image)
     relu        inputs of any shape as vectors: max(0, w·x + b), w and b Gaussian
     model:SPEC  the embedding of a frozen model, built as SPEC says with the run's seed, or pretrained
-    auto        relu for vectors, filters for images and sequences
+    auto        relu for vectors, filters for sequences; images: a quarter filters, three quarters edges
     A+B         several of them, side by side
+
+Edges stay when an image's colours are exchanged, its brightness or contrast changes, or light and dark change
+places: sums of them mean the same at clients whose images differ in that.
 
 Everything random comes from the run's seed, so φ itself is never sent. A map owns no parameters and no saved
 buffers: it is no part of any client's model.
@@ -28,30 +34,57 @@ from ..core.task import Task
 
 GRID, STRETCHES = 4, 8  # into how many parts each side of an image, and a sequence, is averaged
 SMALL_SIDE, SHORT = 16, 32  # below: shorter filters
-KINDS = ("auto", "filters", "relu", "model:SPEC")
+WINDOW, FLAT = 9, 1e-4  # side of the window of edges; contrasts below are none
+COLOURS = 4  # one of so many filters of an image sees its colours; the others see edges
+KINDS = ("auto", "filters", "edges", "relu", "model:SPEC")
 
 
 class Filters(nn.Module):
     """Random filters over images or sequences, ReLU, averages over a grid."""
 
-    def __init__(self, shape: tuple[int, ...], size: int, generator: torch.Generator):
+    def __init__(self, shape: tuple[int, ...], count: int, generator: torch.Generator):
         super().__init__()
         channels, *sides = shape
         short = min(sides) < (SMALL_SIDE if len(sides) == 2 else SHORT)
         length = (3 if short else 5) if len(sides) == 2 else (5 if short else 9)
-        self.grid = (GRID, GRID) if len(sides) == 2 else (STRETCHES,)
-        count = max(1, size // math.prod(self.grid))
         drawn = torch.randn(count, channels * length ** len(sides), generator=generator, dtype=torch.float64)
         drawn = F.normalize(drawn - drawn.mean(1, keepdim=True))
         kernel = drawn.reshape(count, channels, *[length] * len(sides))
         self.kernel: Tensor
         self.register_buffer("kernel", kernel, persistent=False)
-        self.width = count * math.prod(self.grid)
+        self.width = count * cells(shape)
 
     def forward(self, x: Tensor) -> Tensor:
-        if len(self.grid) == 2:
+        if self.kernel.ndim == 4:
             return F.adaptive_avg_pool2d(F.conv2d(x, self.kernel, padding="same").relu(), GRID).flatten(1)
         return F.adaptive_avg_pool1d(F.conv1d(x, self.kernel, padding="same").relu(), STRETCHES).flatten(1)
+
+
+class Edges(Filters):
+    """Random filters over the local contrasts of grey images: magnitudes, averages over a grid."""
+
+    def __init__(self, shape: tuple[int, ...], count: int, generator: torch.Generator):
+        super().__init__((1, *shape[1:]), count, generator)
+
+    def forward(self, x: Tensor) -> Tensor:
+        contrasts = local_contrasts(x.mean(1, keepdim=True))
+        return F.adaptive_avg_pool2d(F.conv2d(contrasts, self.kernel, padding="same").abs(), GRID).flatten(1)
+
+
+def local_contrasts(grey: Tensor) -> Tensor:
+    """e of images [B, 1, H, W]: how far each pixel is from its neighbours, measured by how these differ."""
+    away = grey - _window_mean(grey)
+    spread = (_window_mean(away.square()) + FLAT**2).sqrt()
+    return away / torch.maximum(spread, spread.mean((2, 3), keepdim=True))
+
+
+def _window_mean(x: Tensor) -> Tensor:
+    return F.avg_pool2d(x, WINDOW, stride=1, padding=WINDOW // 2, count_include_pad=False)
+
+
+def cells(shape: tuple[int, ...]) -> int:
+    """Into how many averages the map of one filter is divided."""
+    return GRID**2 if len(shape) == 3 else STRETCHES
 
 
 class RandomReLU(nn.Module):
@@ -103,12 +136,16 @@ class CommonMap(nn.Module):
     def forward(self, x: Tensor, scale: Tensor) -> Tensor:
         """φ [B, M]; `scale` [2, X] holds mean and 1/deviation of each input, or has no rows."""
         with torch.no_grad():
-            if len(scale):
-                shape = (1, -1) + (1,) * (x.ndim - 2)
-                x = (x - scale[0].view(shape)) * scale[1].view(shape)
-            values = torch.cat([part(x) for part in self.parts], 1)
-            length = values.square().sum(1, keepdim=True).sqrt()
-            return values * (self.longest / length.clamp(min=self.longest))
+            return self.values(x, scale)
+
+    def values(self, x: Tensor, scale: Tensor) -> Tensor:
+        """The same with gradients of x: for whoever wants to find inputs from features."""
+        if len(scale):
+            shape = (1, -1) + (1,) * (x.ndim - 2)
+            x = (x - scale[0].view(shape)) * scale[1].view(shape)
+        values = torch.cat([part(x) for part in self.parts], 1)
+        length = values.square().sum(1, keepdim=True).sqrt()
+        return values * (self.longest / length.clamp(min=self.longest))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> CommonMap:
         for part in self.parts:
@@ -130,7 +167,11 @@ def common_map(task: Task, phi: str, size: int, standardise: bool, radius: float
             known = ", ".join(str(list(shape)) for shape in sorted(shapes)) or "none"
             raise ConfigError(f"{name} needs inputs of one shape at all clients, got {known}")
         (shape,) = shapes
-        parts = [_part(task, shape, written.strip(), size, number) for number, written in _split(phi, name)]
+        parts = [
+            part
+            for number, written in _split(phi, name)
+            for part in _parts(task, shape, written.strip(), size, number)
+        ]
         inputs = shape[0] if standardise and len(shape) < 3 else 0
         made = CommonMap(parts, inputs, radius).to(task.device, task.dtype)
         _made[task] = made
@@ -144,19 +185,24 @@ def _split(phi: str, name: str) -> list[tuple[int, str]]:
     return list(enumerate(parts))
 
 
-def _part(task: Task, shape: tuple[int, ...], written: str, size: int, number: int) -> nn.Module:
-    name = task.algorithm.name
-    kind = {1: "relu"}.get(len(shape), "filters") if written == "auto" else written
+def _parts(task: Task, shape: tuple[int, ...], written: str, size: int, number: int) -> list[nn.Module]:
+    name, sides = task.algorithm.name, len(shape) - 1
+    kind = written if written != "auto" else {0: "relu", 1: "filters"}.get(sides, "both")
     generator = torch_generator(task.seed, "common map", number)
     if kind == "relu":
-        return RandomReLU(shape, size, generator)
-    if kind == "filters":
-        if len(shape) not in (2, 3):
-            raise ConfigError(f"{name}: phi=filters is for images and sequences, not for vectors; use relu")
-        return Filters(shape, size, generator)
+        return [RandomReLU(shape, size, generator)]
+    if kind in ("filters", "edges", "both"):
+        if sides not in (1, 2):
+            raise ConfigError(f"{name}: phi={written} is for images and sequences, not for vectors; use relu")
+        if kind == "edges" and sides != 2:
+            raise ConfigError(f"{name}: phi=edges is for images, not for inputs of shape {list(shape)}")
+        count = max(1, size // cells(shape))
+        colours = {"filters": count, "edges": 0, "both": max(1, count // COLOURS)}[kind]
+        parts = [(Filters, colours), (Edges, count - colours)]
+        return [make(shape, many, generator) for make, many in parts if many]
     if kind.startswith("model:"):
         if task.make_model is None:
             raise ConfigError(f"{name}: phi={written}: this federation cannot build models by name")
         with seeded(task.seed, "common map", number):
-            return Frozen(task.make_model(kind.removeprefix("model:")), shape)
+            return [Frozen(task.make_model(kind.removeprefix("model:")), shape)]
     raise ConfigError(f"{name}: unknown phi {written!r}; known: {', '.join(KINDS)}, or several joined by +")

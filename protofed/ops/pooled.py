@@ -19,7 +19,7 @@ follow a round later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -42,6 +42,7 @@ from .prototypes import owned, table
 from .trees import put, under
 
 R = TypeVar("R", bound=Record)
+Phi = Callable[[Tensor, Tensor], Tensor]  # samples and the scale of their inputs → features
 SLACK = 1e-3  # of the trace: rounding of an upload, in half precision too
 
 
@@ -91,7 +92,7 @@ def keeps_ledger() -> Any:
 class PooledSums(Algorithm):
     """Hooks around the sums; a method says what it publishes and how it predicts."""
 
-    phi: str = option("auto", "common map: auto, filters, relu, model:SPEC (frozen), or several joined by +")
+    phi: str = option("auto", "common map: auto, filters, edges, relu, model:SPEC (frozen), or several by +")
     size: int = option(256, "M, random features of the common map", low=16)
     standardise: bool = option(True, "vectors and sequences: inputs of mean 0 and deviation 1, from sums")
     radius: float = option(10.0, "largest ‖φ‖/√M; longer feature vectors are shortened", above=0)
@@ -222,14 +223,14 @@ class PooledSums(Algorithm):
         """What a client remembers of a download; nothing if nothing came."""
         raise NotImplementedError
 
-    def own(self, net: Net, data: LocalData, scale: Tensor, classes: int) -> Moments:
+    def own(self, phi: Phi, data: LocalData, scale: Tensor, classes: int) -> Moments:
         """A client's own sums, over all of its samples."""
         whole = replace(data, passed=None)
-        pairs = ((net["phi"](x, scale), y) for x, y in whole.chunks())
+        pairs = ((phi(x, scale), y) for x, y in whole.chunks())
         return moments_of(pairs, classes, self.sends_gram)
 
     def _sums(self, data: LocalData, scale: Tensor, task: Task) -> Sums:
-        own = self.own(task.live(0), data, scale, task.C)
+        own = self.own(self.map(task), data, scale, task.C)  # not a net's: clients do not know each other's
         rows, cls, n = owned(own.sums, own.n)
         gram = triangle(own.gram)[None] if self.sends_gram else self._no_rows(task)[0]
         none = task.zeros("0 X", X=self.map(task).inputs)

@@ -9,7 +9,8 @@
     correlation of what a table measures with accuracy            correlation.py
     footnotes   majority class, chance and collapsed runs         footnotes.py
     table       terminal, Markdown, LaTeX, CSV, JSON              tables.py
-    page        of a reproduction, and its outcome beside it      published.py
+    page        of a study, and its outcome beside it             published.py, kept_cells.py,
+                                                                  tournament_page.py
 
 A run whose settings and contents are the same is never repeated, whatever study asks for it.
 """

@@ -1,6 +1,7 @@
-"""The outcome of a reproduction as a page and a small file beside it, of which docs/results makes its index.
+"""The outcome of a study as a page; of a reproduction a small file beside it too, of which docs/results makes
+its index.
 
-The file holds the cells that have a number, the claims, the command and the date; nothing of the machine.
+The file holds the cells that have a number, the claims, the commands and the date; nothing of the machine.
 """
 
 from __future__ import annotations
@@ -10,17 +11,16 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ..core.errors import ConfigError
-from ..runs.files import finite
+from ..runs.files import finite, read_json
 from .cells import Cell
-from .claims import Claim, as_claims
+from .claims import as_claims, claims
+from .kept_cells import kept, marks, with_earlier
 from .recipe import Recipe
+from .reproduce import CellPlan
+from .reproduction_table import markdown
 from .study_files import write_text
-
-KEPT = ("row", "column", "ours", "spread", "paper", "verdict", "why", "seeds", "rounds")
-DIGITS = 6
 
 
 def check_page(path: Path | None) -> None:
@@ -33,21 +33,41 @@ def check_page(path: Path | None) -> None:
         raise ConfigError(f"--publish: {path.parent} is not a folder")
 
 
+def with_section(page: str, name: str, parts: Sequence[str], title: str) -> str:
+    """The page with this section anew, or behind what is there; a page that is not there gets a title. Other
+    sections and whatever is written outside of them stay."""
+    begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
+    section = "\n\n".join((begin, *parts, end))
+    if begin in page and end in page:
+        return page[: page.index(begin)] + section + page[page.index(end) + len(end) :]
+    return (page.rstrip() or f"# {title}") + f"\n\n{section}\n"
+
+
+def page_text(path: Path) -> str:
+    """What stands on a page; nothing if there is none."""
+    return path.read_text() if path.exists() else ""
+
+
 def publish(
-    path: Path, recipe: Recipe, cells: Sequence[Cell], claims: Sequence[Claim], page: str, command: str
+    path: Path, recipe: Recipe, plans: Sequence[CellPlan], found: Sequence[Cell], command: str
 ) -> list[Path]:
-    """Write the page, and the outcome as .json beside it."""
-    found = {
-        "recipe": recipe.id,
-        "command": command,
-        "date": time.strftime("%Y-%m-%d"),
-        "cells": [_kept(cell) for cell in cells if not math.isnan(cell.ours)],
-        "claims": as_claims(claims),
-    }
-    text = json.dumps(finite(found), indent=1, ensure_ascii=False) + "\n"
-    return [write_text(path, page), write_text(path.with_suffix(".json"), text)]
+    """Write the page, and the outcome as .json beside it. Plans and cells are those of the whole recipe; what
+    earlier calls left there stays."""
+    outcome, known = path.with_suffix(".json"), marks(plans)
+    shown = with_earlier(found, known, outcome)
+    judged, when = claims(recipe, shown), time.strftime("%Y-%m-%d")
+    commands = _commands(outcome, command)
+    spreads = any(order.by == "smaller_spread" for order in recipe.orders)
+    cells = [kept(c, known[c.row, c.column], spreads) for c in shown if not math.isnan(c.ours)]
+    head = {"recipe": recipe.id, "command": "; ".join(commands), "date": when, "claims": as_claims(judged)}
+    lines = ",\n".join(json.dumps(finite(cell), ensure_ascii=False) for cell in cells)
+    text = json.dumps(finite({**head, "cells": []}), indent=1, ensure_ascii=False)
+    text = text.replace('"cells": []', f'"cells": [\n{lines}\n]') + "\n"
+    page = markdown(recipe, shown, judged, "`, `".join(commands), when)
+    return [write_text(path, page), write_text(outcome, text)]
 
 
-def _kept(cell: Cell) -> dict[str, Any]:
-    values = {name: getattr(cell, name) for name in KEPT}
-    return {key: round(v, DIGITS) if isinstance(v, float) else v for key, v in values.items()}
+def _commands(outcome: Path, command: str) -> list[str]:
+    """Those of earlier calls, and this one."""
+    earlier = read_json(outcome).get("command", "") if outcome.exists() else ""
+    return list(dict.fromkeys([*filter(None, earlier.split("; ")), command]))

@@ -21,9 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import resolve
-from ..core.algorithm import methods
 from ..core.errors import ConfigError, unknown
-from ..core.options import options_of
 from ..core.rng import numpy_generator
 from ..runs.modes import AMONG_OWN
 from ..runs.outcome import Outcome
@@ -53,7 +51,7 @@ class Tournament:
     name: str
     about: str
     entrants: tuple[str, ...]  # as `compare` takes methods; the first is the one that others are held against
-    settings: Mapping[str, Mapping[str, Any]]  # `options` of a setting: for entrants that have them
+    settings: Mapping[str, Mapping[str, Any]]  # `options` of a setting: method → its options
     space: Mapping[str, Mapping[str, Sequence[Any]]]  # entrant, or "all" → option → values
     shared: Mapping[str, Any]
     trials: int = 3
@@ -106,6 +104,11 @@ def _checked(name: str, found: dict[str, Any]) -> Tournament:
     strange = [key for key in found.get("space", {}) if key not in ("all", *found["entrants"])]
     if strange:
         raise ConfigError(f"{where}: space: {unknown('entrant', strange[0], ['all', *found['entrants']])}")
+    named = {read_method(entrant).method for entrant in found["entrants"]}
+    for setting, given in found["settings"].items():
+        for method in given.get("options", {}):
+            if method not in named:
+                raise ConfigError(f"{where}: settings.{setting}.options: {unknown('method', method, named)}")
     tournament = Tournament(
         name,
         str(found.get("about", "")),
@@ -119,7 +122,8 @@ def _checked(name: str, found: dict[str, Any]) -> Tournament:
             if key in found
         },
     )
-    whole = all(isinstance(n, int) and n >= 1 for n in (tournament.trials, tournament.seeds))
+    trials = [trials_in(tournament, setting) for setting in tournament.settings]
+    whole = all(isinstance(n, int) and n >= 1 for n in (*trials, tournament.trials, tournament.seeds))
     if not whole or not 0 < tournament.validation < 1:
         raise ConfigError(
             f"{where}: trials and seeds are whole numbers from 1, validation is between 0 and 1"
@@ -133,7 +137,13 @@ def points(tournament: Tournament, setting: str, entrant: str) -> list[Point]:
     names = list(space)
     every = [dict(zip(names, map(str, values))) for values in itertools.product(*space.values())]
     drawn = numpy_generator(0, "trials", setting, entrant).permutation(len(every)).tolist() if names else []
-    return [{}, *(every[i] for i in drawn)][: tournament.trials]
+    return [{}, *(every[i] for i in drawn)][: trials_in(tournament, setting)]
+
+
+def trials_in(tournament: Tournament, setting: str) -> int:
+    """How many configurations every entrant may try there: large settings can allow fewer."""
+    given: int = tournament.settings[setting].get("trials", tournament.trials)
+    return given
 
 
 def plan_trials(tournament: Tournament) -> dict[Match, list[tuple[Point, Planned]]]:
@@ -165,9 +175,8 @@ def _planned(tournament: Tournament, setting: str, entrant: str, point: Point, s
     choice = read_method(entrant)
     weakest, strongest = choice.layers()
     given = {**tournament.shared, **tournament.settings[setting], "validation": tournament.validation}
-    asked = given.pop("options", {})
-    own = [info.name for info in options_of(methods[choice.method])]
-    options = {"options": {name: value for name, value in asked.items() if name in own}}
+    given.pop("trials", None)
+    options = {"options": given.pop("options", {}).get(choice.method, {})}
     layers = (weakest, common_training(given), options, strongest)
     config = resolve(*layers, point_layer(resolve(*layers), point))
     row = f"{setting}: {entrant}" + (f" ({label(point)})" if point else "")

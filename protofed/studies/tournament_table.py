@@ -131,7 +131,7 @@ def _accuracies(tournament: Tournament, found: Sequence[Standing]) -> Table:
         *level_note("majority class", ((one.majority, one.setting) for one in found)),
         f"test: last round, mean over clients, then over {tournament.seeds} seeds; ± over seeds.",
         "trial and prediction were chosen by accuracy on held-out training samples "
-        f"({tournament.validation:.0%} of each client's), {tournament.trials} trials a method and setting, "
+        f"({tournament.validation:.0%} of each client's), as many trials for every method of a setting, "
         "with a seed of their own.",
         "balanced: every client's model on the same test of all classes alike, in the same prediction.",
     ]

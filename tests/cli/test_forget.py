@@ -49,7 +49,7 @@ def test_state_is_that_of_a_run_without_the_client(run, capsys):
     assert (found["client"], found["round"], found["remaining"]) == (3, 3, 4)
     assert found["before"].keys() == found["after"].keys() == {"clf", "prior", "gp_all", "gp_local"}
     after, store = state_of(run)
-    own = [method.own(task.live(0), data.train(k), after.scale, task.C) for k in (0, 1, 2, 4)]
+    own = [method.own(task.live(0)["phi"], data.train(k), after.scale, task.C) for k in (0, 1, 2, 4)]
     torch.testing.assert_close(after.sums, sum(m.sums for m in own), rtol=1e-9, atol=1e-9)
     assert after.n.tolist() == sum(m.n for m in own).long().tolist() != before.n.tolist()
     assert list(store) == [0, 1, 2, 4]

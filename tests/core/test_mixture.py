@@ -5,7 +5,7 @@ import math
 import torch
 
 from protofed.core.data import LocalData
-from protofed.core.mixture import Mixture, fit_mixture, log_prior
+from protofed.core.mixture import Mixture, fit_mixture, log_prior, scored_held
 
 
 def test_scores_of_the_mixture() -> None:
@@ -50,3 +50,23 @@ def test_without_samples_the_classifier_decides() -> None:
 def test_a_class_without_prototype_keeps_the_scores_finite() -> None:
     scores = {"clf": torch.zeros(1, 2), "gp_all": torch.tensor([[0.0, float("-inf")]])}
     assert Mixture(1.0, torch.zeros(2)).add(scores)["ens"].isfinite().all()
+
+
+def test_a_half_is_mixed_as_the_other_half_says() -> None:
+    """Samples 0, 2 | 1, 3. Prototypes are right on samples 0 and 2 alone, the classifier on 1 and 3 alone.
+    The odd samples choose α = 1, which is wrong on the even ones; the even ones choose 0, wrong on the odd
+    ones. An α fitted on all four would have been right on two."""
+    y = torch.tensor([0, 1, 1, 0])
+    signs = torch.nn.functional.one_hot(y, 2).float() * 8
+    wrong = torch.nn.functional.one_hot(1 - y, 2).float() * 8
+    even = torch.tensor([True, False, True, False])[:, None]
+    clf, protos = torch.where(even, wrong, signs), torch.where(even, signs, wrong)
+
+    def predict(x: torch.Tensor) -> dict[str, torch.Tensor]:
+        rows = x[:, 0].long()
+        return {"clf": clf[rows], "gp_all": protos[rows]}
+
+    held = LocalData(torch.arange(4.0)[:, None], y)
+    parts = list(scored_held(predict, held, held, 2))
+    assert [labels.tolist() for _, labels in parts] == [[0, 1], [1, 0]]
+    assert sum(int((scores["ens"].argmax(1) == labels).sum()) for scores, labels in parts) == 0

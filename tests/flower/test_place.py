@@ -8,6 +8,7 @@ import test_deployed_run as deployed
 from safetensors.torch import load_file
 
 from protofed.config import resolve
+from protofed.core.algorithm import methods
 from protofed.core.errors import ConfigError, MessageError
 from protofed.deploy.agreement import Member, agree, make_task
 from protofed.deploy.client_app import answer
@@ -98,7 +99,12 @@ def test_the_part_of_another_is_refused(tmp_path):
     assert "is for 'south', this is north" in answer(settings, packet).meta["error"]
 
 
-@pytest.mark.parametrize("method", ["fedproto", "fml", "fedkd", "heterofl", "lg_fedavg"])
+def takes_different_models(method):
+    needs = methods[method]().needs
+    return not (needs.model or needs.base or needs.public or needs.merged)
+
+
+@pytest.mark.parametrize("method", [name for name in methods if takes_different_models(name)])
 def test_deployed_as_rehearsed_with_two_architectures(tmp_path, method, monkeypatch):
     """Clients that do not know each other's models compute what one process computes that knows all; and
     nothing of the other client is on a client's disk."""
@@ -118,4 +124,4 @@ def test_deployed_as_rehearsed_with_two_architectures(tmp_path, method, monkeypa
     north = b"".join(path.read_bytes() for path in state.rglob("*") if path.is_file())
     assert b"north" in north
     assert b"south" not in north
-    assert (b"hidden=29" in north) is (method in ("fml", "fedkd"))
+    assert (b"hidden=29" in north) is methods[method]().needs.peers

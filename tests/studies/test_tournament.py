@@ -16,6 +16,7 @@ from protofed.studies.tournament import (
     points,
     read_tournament,
 )
+from protofed.studies.tournament_page import joined, publish_tournament
 from protofed.studies.tournament_table import (
     Standing,
     critical_difference,
@@ -53,12 +54,15 @@ def _standing(setting: str, entrant: str, *accuracies: float) -> Standing:
     return Standing(setting, entrant, "clf", "defaults", 0.0, accuracies, 0.0, 0.0, 10.0, 1.0, 30.0, "")
 
 
-def test_options_of_a_setting_reach_those_that_have_them(file: Path) -> None:
-    file.write_text(TEXT + "[settings.small.options]\nlam = 0.5\n")
+def test_options_of_a_setting_reach_their_method(file: Path) -> None:
+    file.write_text(TEXT + "[settings.small.options]\nfedproto.lam = 0.5\n")
     plan = plan_trials(read_tournament(str(file)))
     first, second = (trials[0][1].config.options for trials in plan.values())
     assert first["lam"] == 0.5
     assert "lam" not in second
+    file.write_text(TEXT + "[settings.small.options]\nfedprato.lam = 0.5\n")
+    with pytest.raises(ConfigError, match="unknown method 'fedprato'"):
+        read_tournament(str(file))
 
 
 def test_every_entrant_has_as_many_trials_and_its_defaults_first(file: Path) -> None:
@@ -70,6 +74,9 @@ def test_every_entrant_has_as_many_trials_and_its_defaults_first(file: Path) -> 
     assert found == {entrant: points(cup, "small", entrant) for entrant in cup.entrants}
     several = points(dataclasses.replace(cup, trials=9), "small", "fedproto")
     assert len({tuple(point.items()) for point in several}) == 5  # all there are: the defaults and 2 · 2
+    large = dataclasses.replace(cup, settings={"large": {**cup.settings["small"], "trials": 1}})
+    assert points(large, "large", "fedproto") == [{}]
+    assert [len(trials) for trials in plan_trials(large).values()] == [1, 1]
 
 
 def test_trials_hold_samples_out_and_share_no_seed_with_the_finals(file: Path) -> None:
@@ -106,9 +113,40 @@ def test_the_choice_is_by_validation_alone(file: Path, tmp_path: Path) -> None:
     chosen = choose(cup, plan, done)["small", "fedproto"]
     runs = [Outcome.read(done[planned.key].path) for _, planned in plan["small", "fedproto"]]
     assert chosen.mode in ("clf", "gp_all", "ens")
-    assert chosen.validated == max(run.validated(mode) for run in runs for mode in ("clf", "gp_all"))
+    assert chosen.validated == max(run.validated(mode) for run in runs for mode in ("clf", "gp_all", "ens"))
     (finals,) = plan_finals(cup, {("small", "fedproto"): chosen}).values()
     assert [one.seed for one in finals] == [0, 1]
+
+
+def test_a_page_keeps_settings_of_earlier_calls(file: Path, tmp_path: Path) -> None:
+    cup = read_tournament(str(file))
+    both = dataclasses.replace(
+        cup, settings={**cup.settings, "other": {"data": "digits", "clients": 3, "trials": 1}}
+    )
+    page = tmp_path / "cup.md"
+    page.write_text("# Ours\n\nSaid.\n")
+    other = [_standing("other", "fedproto", 80, math.nan), _standing("other", "local", 70, 71)]
+    publish_tournament(both, joined(both, other, page), "protofed tournament cup", page)
+    assert "1 of 2 settings" in page.read_text()
+    small = [_standing("small", "fedproto", 90, 91), _standing("small", "local", 60, 61)]
+    found = joined(both, small, page)
+    assert [(one.setting, one.entrant) for one in found] == [
+        *(("small", "fedproto"), ("small", "local"), ("other", "fedproto"), ("other", "local"))
+    ]
+    assert found[3] == other[1]
+    assert math.isnan(found[2].accuracies[1])
+    publish_tournament(both, found, "protofed tournament cup", page)
+    text = page.read_text()
+    assert text.startswith("# Ours\n\nSaid.\n\n<!-- begin: tournament cup -->")
+    assert "2 of 2 settings, 2 entrants, 2 final seeds (from 0) each" in text
+    assert "| other | digits | nway:n=3,stdev=1,k=10 | small_cnn |  | 3 | 1 × 1 | 10 | 1 |" in text
+    assert "(cup-cost.png)" in text
+    assert (tmp_path / "cup-cost.png").exists()
+    changed = dataclasses.replace(both, settings={**both.settings, "other": {"data": "mnist"}})
+    assert {one.setting for one in joined(changed, small, page)} == {"small"}
+    page.with_suffix(".json").write_text("[]")
+    with pytest.raises(ConfigError, match="does not hold a tournament's standings"):
+        joined(both, small, page)
 
 
 def test_difference_and_verdict() -> None:
