@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from .core import mixed
 from .core.algorithm import Algorithm, methods
 from .core.errors import ConfigError, unknown
 from .core.optim import Opt
@@ -67,7 +68,11 @@ class System:
         above=0,
     )
     device: str = option("cpu", "torch device")
-    dtype: str = option("float32", "precision", choices=("float32", "float64"))
+    dtype: str = option(
+        "float32",
+        "precision; bf16-mixed: float32, but layers compute in bfloat16 during local steps",
+        choices=("float32", "float64", "bf16-mixed"),
+    )
     threads: int = option(1, "torch threads in this process", low=1, high=1024)
     eval_every: int = option(1, "rounds between tests (the last round is always tested)", low=1)
     eval_start: bool = option(False, "test before the first round too: what the first weights reach")
@@ -83,7 +88,15 @@ class System:
     @property
     def torch_dtype(self) -> torch.dtype:
         """Of weights and samples."""
-        return {"float32": torch.float32, "float64": torch.float64}[self.dtype]
+        return torch.float64 if self.dtype == "float64" else torch.float32
+
+    @property
+    def torch_layers(self) -> torch.dtype | None:
+        """What layers compute in during local steps, if not in `torch_dtype`; ConfigError if they cannot."""
+        if self.dtype != "bf16-mixed":
+            return None
+        mixed.check_mixed(self.torch_device)
+        return torch.bfloat16
 
     @property
     def torch_device(self) -> torch.device:

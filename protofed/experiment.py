@@ -35,7 +35,7 @@ from .engines.federation import Federation
 from .federating import make_federation, settle_engine
 from .metrics.scores import summarise
 from .models.groups import assign
-from .models.probe import check_model
+from .models.probe import check_mixed_convolutions, check_model
 from .runs.about import AboutRun, has_about, write_about
 from .runs.contents import EARLIER, check_contents, contents, of_given
 from .runs.directory import RunDir
@@ -103,7 +103,7 @@ class Experiment:
         aloud = Aloud(self.config.method, last)
         while self.federation.round < last and not self.federation.spent:
             start = self._start()
-            record = self.federation.play() | start
+            record = self.federation.play(self._tested_after(self.federation.round + 1)) | start
             if ended := self.federation.spent if record["round"] < last else "":
                 record["ended"] = ended
             final = record["round"] == last or bool(ended)
@@ -121,6 +121,11 @@ class Experiment:
             if progress:
                 progress(record)
         return records
+
+    def _tested_after(self, round: int) -> Sequence[int]:
+        """Clients that will be tested after this round, as far as that is known before it."""
+        every, last = self.config.system.eval_every, self.config.rounds.rounds
+        return self.tested() if round % every == 0 or round == last else ()
 
     def _start(self) -> dict[str, Any]:
         """A test before any training, as part of the first round's record: by the classifier, if there is
@@ -223,6 +228,10 @@ def make_task(
         check_model(module, one, len(classes), group.name)  # type: ignore[arg-type]
         for module, one, group in zip(modules, inputs or shapes, groups)
     )
+    layers, device = config.system.torch_layers, config.system.torch_device
+    if layers is not None and device.type == "cpu":
+        for module, one, group in zip(modules, inputs or shapes, groups):
+            check_mixed_convolutions(module, one, group.name)  # type: ignore[arg-type]
     check_models(algorithm, groups, modules, dims)
     check_data(algorithm, public is not None, dense)
     check_inputs(algorithm, shapes)  # type: ignore[arg-type]
@@ -254,7 +263,8 @@ def make_task(
         private=private_steps(config.trust, algorithm),
         make_model=_maker(shapes[0], len(classes)),
         dtype=config.system.torch_dtype,
-        device=config.system.torch_device,
+        layers=layers,
+        device=device,
     )
 
 

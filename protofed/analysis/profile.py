@@ -39,15 +39,19 @@ class Clock:
 def profile(experiment: Experiment, rounds: int) -> dict[str, float]:
     """Seconds per stage of a round with a test of all clients, the mean over `rounds`.
 
-    The engine must run in this process: sequential or cohort.
+    Stages are those of this process. With worker processes, `engine` and `evaluation` are mostly the time in
+    which it waits for them to train and to test.
     """
-    federation = experiment.federation
-    federation.play()  # warm-up: loads data, builds modules
-    federation.evaluate(experiment.tested())
-    clock = Clock()
-    with watched(clock.stage):
-        for _ in range(rounds):
-            federation.play()
-            federation.evaluate(experiment.tested())
-        clock.switch()
+    federation, tested = experiment.federation, experiment.tested()
+    try:
+        federation.play(tested)  # warm-up: loads data, builds modules
+        federation.evaluate(tested)
+        clock = Clock()
+        with watched(clock.stage):
+            for _ in range(rounds):
+                federation.play(tested)
+                federation.evaluate(tested)
+            clock.switch()
+    finally:
+        federation.engine.close()
     return {stage: seconds / rounds for stage, seconds in clock.seconds.items()}

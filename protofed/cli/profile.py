@@ -19,13 +19,15 @@ from .output import make_console
 from .parser import add_settings, settings_of
 from .run import target_layers
 
+WATCHED = ("sequential", "cohort", "workers", "workers+cohort")
+
 
 def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "profile",
-        description="Times the stages of some rounds on an engine of this process (sequential or cohort), "
-        "with the settings of `protofed run`.",
+        description="Times the stages of some rounds in this process, with the settings of `protofed run`. "
+        "On the worker engines the stages engine and evaluation are what it waits for.",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -51,9 +53,9 @@ def command(args: argparse.Namespace) -> int:
 
 
 def check_engine(engine: str) -> str:
-    """Only engines of this process can be watched."""
-    if engine not in ("sequential", "cohort"):
-        raise ConfigError(f"profile: engine {engine} runs elsewhere; choose sequential or cohort")
+    """Only engines whose rounds this process carries out can be watched."""
+    if engine not in WATCHED:
+        raise ConfigError(f"profile: engine {engine} cannot be watched; choose one of {', '.join(WATCHED)}")
     return engine
 
 

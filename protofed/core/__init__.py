@@ -11,8 +11,10 @@ the contract
     averages.py     what the server averages, declared; guard.py: who may stand between clients and server
 one client's part of a round
     client.py       begin, train, finish; and its test; scoring.py: what a test counts
+    ahead.py        what a test will need of nets, made before it
     mixture.py      the prediction mode ens
     train.py        the training loop; optim.py: SGD and Adam over lists of tensors; fused.py: within backward
+    mixed.py        layers in bfloat16 during local steps
     private.py      the same with noise in every step, for differential privacy at example level
     answer.py       what a client answers
     stages.py       the stages of a round, for whoever watches

@@ -11,15 +11,16 @@ from dataclasses import replace
 
 import torch
 
+from .ahead import Ahead, Results
 from .algorithm import Leg, Phase, Ran
 from .answer import ClientState, Reply, Score, Work
 from .data import ClassCounts, LocalData, whole_batches
 from .errors import ConfigError, MessageError
-from .mixture import Predict, fit_mixture, mixes
+from .mixture import Predict, fit_mixture, mixes, scored_held
 from .net import LiveNet, selects
 from .private import Private, for_upload, sealed
 from .record import Record, Tree
-from .scoring import Scoring, WatchedNet
+from .scoring import ScoredPart, Scoring, WatchedNet, joined, signs_of
 from .stages import is_stage, stage
 from .task import ClientTurn, Task
 from .train import Alone, Session, set_modes, train
@@ -126,17 +127,45 @@ def score_client(
     """Test a client's model, with the newest download, on its test samples, or those that `turn.on` names.
     `held`: samples that it holds out of training. Where the task has such, the mode `ens` is added (see
     mixture.py)."""
+    return joined([score_part(turn, state, train, test, down, held)])
+
+
+@torch.no_grad()
+def score_part(
+    turn: ClientTurn,
+    state: ClientState | None,
+    train: LocalData,
+    test: LocalData,
+    down: Record,
+    held: LocalData | None = None,
+    chunks: range | None = None,
+    ahead: Ahead | None = None,
+) -> ScoredPart:
+    """The same for some chunks of the samples alone. `ahead`: what is known of the net's results."""
     task = turn.task
     rows, known = _tested(turn, test, held), train.class_counts(task.C)
     scoring = Scoring(task.C, task.by_class)
     net, predict = predictor(turn, state, known, down)
-    fitted = None
-    if held is not None and task.validation and turn.on != "validation" and mixes(task.algorithm.modes):
-        fitted = fit_mixture(predict, train, held, task.C)
-    for x, y in rows.chunks():
-        scores = predict(x)
-        scoring.add(fitted.add(scores) if fitted else scores, y)
-    return scoring.score(turn.client, train, rows, net.seen)
+    mixed = held is not None and task.validation and mixes(task.algorithm.modes)
+    every, made = list(rows.chunks()), Results({})
+    chunks = range(len(every)) if chunks is None else chunks
+    if mixed and held is not None and turn.on == "validation":
+        for scores, y in scored_held(predict, train, held, task.C):
+            scoring.add(scores, y)
+    else:
+        fitted = fit_mixture(predict, train, held, task.C) if mixed and held is not None else None
+        made = ahead.made(turn, state, net.installed) if ahead else made
+        for number in chunks:
+            x, y = every[number]
+            if number in made.chunks:
+                net.expect(x, made.chunks[number])
+            scores = predict(x)
+            scoring.add(fitted.add(scores) if fitted else scores, y)
+    if ahead and made.chunks and chunks and not net.asked_for_known:
+        ahead.wanted = False
+    signs = signs_of(task.C, train, rows, net.seen)
+    before = made.seconds * len(chunks) / max(1, len(every))
+    return ScoredPart(turn.client, scoring, signs, chunks, len(every), before)
 
 
 def predictor(
@@ -149,10 +178,10 @@ def predictor(
 
 def tested_net(turn: ClientTurn, state: ClientState | None, down: Record) -> WatchedNet:
     """The client's live net in eval mode, with its tensors and the newest download."""
-    net = turn.task.live(turn.group)
-    net.install(assemble(turn.task, turn, state, down))
+    net, tensors = turn.task.live(turn.group), assemble(turn.task, turn, state, down)
+    net.install(tensors)
     set_modes(net, training=False)
-    return WatchedNet(net.modules, net.frozen)
+    return WatchedNet(net.modules, net.frozen, tensors)
 
 
 def _tested(turn: ClientTurn, test: LocalData, held: LocalData | None) -> LocalData:

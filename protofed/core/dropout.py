@@ -4,16 +4,29 @@ torch's own dropout draws from a global generator, so its masks depend on which 
 it cannot run under vmap with one stream per client. Here every layer holds a seed; the mask is a pure
 function of (seed, layer number, shape), the same on every engine. `make_reproducible` swaps the layers
 of any module, also a user's own. A layer that forward calls twice drops the same positions both times.
+
+Numbers come from SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), a function of a start and a place: masks of
+all clients of a cohort are a few operations on one tensor, wherever it lies, and not a generator for each.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 _CHANNELWISE = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
+LAYERS = 1009  # layers of one seed whose starts differ
+
+
+def _signed(constant: int) -> int:
+    return constant - 2**64
+
+
+GAP = _signed(0x9E3779B97F4A7C15)  # between two places
+MIXES = ((30, _signed(0xBF58476D1CE4E5B9)), (27, _signed(0x94D049BB133111EB)))  # shift, factor
 
 
 class SeededDropout(nn.Module):
@@ -46,10 +59,7 @@ class _KeepMask(torch.autograd.Function):
 
     @staticmethod
     def forward(seed: Tensor, number: int, shape: tuple[int, ...], keep: float, dtype: torch.dtype) -> Tensor:
-        generator = torch.Generator().manual_seed(int(seed) * 1009 + number)
-        # Drawn in float32 whatever the dtype of x, so that float64 checks see the same masks.
-        mask = torch.empty(shape).bernoulli_(keep, generator=generator)
-        return mask.to(device=seed.device, dtype=dtype)
+        return keep_masks(seed[None], number, shape, keep, dtype)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -66,9 +76,21 @@ class _KeepMask(torch.autograd.Function):
         return keep_masks(seed.movedim(in_dims[0], 0), *rest), 0
 
 
+@torch.no_grad()
 def keep_masks(seeds: Tensor, number: int, shape: tuple[int, ...], keep: float, dtype: torch.dtype) -> Tensor:
-    """The masks [K, …] of K clients with their own seeds."""
-    return torch.stack([_KeepMask.forward(seed, number, shape, keep, dtype) for seed in seeds])
+    """0/1 masks [K, …] of one layer of K clients, each with its seed: numbers below `keep` are kept."""
+    starts = seeds * LAYERS + number
+    drawn = random_words(starts, math.prod(shape)) < int(keep * 2**64) - 2**63
+    return drawn.to(dtype).view(len(seeds), *shape)
+
+
+def random_words(starts: Tensor, count: int) -> Tensor:
+    """[K, count] of 64 random bits each, as signed integers: SplitMix64 from each start, without
+    its last xor, which changes low bits alone."""
+    words = torch.arange(1, count + 1, device=starts.device).mul_(GAP) + starts[:, None]
+    for shift, factor in MIXES:
+        words.bitwise_xor_((words >> shift).bitwise_and_((1 << (64 - shift)) - 1)).mul_(factor)
+    return words
 
 
 def make_reproducible(module: nn.Module, first: int = 0) -> nn.Module:

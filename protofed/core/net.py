@@ -125,6 +125,11 @@ class LiveNet(Net):
     def _parameters(self) -> Tree:
         return dict(_named_parameters(self.modules))
 
+    @cached_property
+    def within(self) -> dict[str, list[nn.Module]]:
+        """All modules of each part."""
+        return {part: list(module.modules()) for part, module in self.modules.items()}
+
     def named(self) -> Tree:
         """The live tensors themselves, by full name."""
         return {name: table[key] for name, table, key in self._places}

@@ -81,6 +81,7 @@ class Task:
     private: PrivateSteps | None = None  # noise in every local step
     make_model: Callable[[str], nn.Module] | None = None  # "cnn4" → a fresh model for this task's inputs
     dtype: torch.dtype = torch.float32
+    layers: torch.dtype | None = None  # what layers compute in during local steps, where not in dtype
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     @property

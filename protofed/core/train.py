@@ -15,10 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from .algorithm import Algorithm, Leg, Phase, View
-from .data import Batch, LocalData, batch_rows
+from .data import Batch, LocalData, epoch_orders, in_batches
 from .dropout import SeededDropout, dropout_layers
 from .errors import ConfigError
 from .fused import FusedUpdates
+from .mixed import MixedNet
 from .net import LiveNet, selects
 from .optim import Opt, Stepper, prefix_of
 from .record import Record, Tree
@@ -28,6 +29,8 @@ from .task import ClientTurn, Task, Turn
 
 Loss = tuple[Tensor, Mapping[str, Tensor]]  # losses [k] and sums [k, …] of the k clients of a step
 Where = slice | Tensor  # rows of tensors in which clients lie stacked
+_Rows = tuple[Tensor, Tensor, Tensor, bool]  # samples, labels and row numbers of a batch; of the last epoch?
+SEEDS_AT_ONCE = 64
 
 
 @dataclass
@@ -71,6 +74,8 @@ class Trainer(ABC):
 
     def loss(self, net: Any, batch: Batch, view: View) -> Loss:
         """The phase's loss hook; its second result is optional."""
+        if (kind := self.task.layers) is not None:
+            net = MixedNet(net, self.task.device, kind, self.task.dtype)
         out = getattr(self.task.algorithm, self.phase.loss)(net, batch, view)
         return out if isinstance(out, tuple) else (out, {})
 
@@ -86,7 +91,8 @@ class Alone(Trainer):
         self.params = [live[name] for name in self.trained]
         opts = phase_opts(self.task, phase, self.turn)
         self.stepper = Stepper(self.trained, opts)
-        self.fused = FusedUpdates(self.net, {name: opts[prefix_of(name, opts)] for name in self.trained})
+        opt_of = {name: opts[prefix_of(name, opts)] for name in self.trained}
+        self.fused = FusedUpdates(self.net, opt_of if self.task.layers is None else {})
         self.layers = [layer for module in self.net.modules.values() for layer in dropout_layers(module)]
 
     def step(self, rows: list[int], batches: list[Batch], seeds: Sequence[Tensor]) -> Loss:
@@ -120,20 +126,26 @@ def _train(trainer: Trainer, number: int) -> None:
     algorithm, skip = task.algorithm, has_batchnorm(trainer.net, phase.eval)
     batches = [phase_batches(session, phase, number, skip) for session in sessions]
     draws = [session.turn.generator(f"draw {number}") for session in sessions]
-    masks = [session.turn.generator(f"dropout {number}") for session in sessions]
+    masks = [_seeds(session.turn.generator(f"dropout {number}")) for session in sessions]
     draws_numbers = type(algorithm).draw is not Algorithm.draw
     totals = Totals(sessions, task)
     with torch.enable_grad(), seeded(*trainer.turn.key, f"torch {number}"):
         while ready := _next(batches):
             for rows in _of_one_size(ready):
                 some = [ready[k] for k in rows]
-                size = len(some[0].idx)
+                size = some[0].idx.shape[0]
                 if draws_numbers:
                     drawn = [algorithm.draw(draws[k], size, sessions[k].view) for k in rows]
                     some = [batch._replace(rand=rand) for batch, rand in zip(some, drawn)]
-                seeds = [torch.randint(2**40, (), generator=masks[k]) for k in rows if trainer.dropout]
+                seeds = [next(masks[k]) for k in rows if trainer.dropout]
                 totals.add(rows, size, *trainer.step(rows, some, seeds))
     totals.hand_out()
+
+
+def _seeds(generator: torch.Generator) -> Iterator[Tensor]:
+    """A seed for each step, drawn many at a time: the same numbers as one by one."""
+    while True:
+        yield from torch.randint(2**40, (SEEDS_AT_ONCE,), generator=generator).unbind()
 
 
 def _next(batches: Sequence[Iterator[Batch]]) -> dict[int, Batch]:
@@ -148,7 +160,7 @@ def _of_one_size(ready: Mapping[int, Batch]) -> list[list[int]]:
         return [list(ready)]
     sizes: dict[int, list[int]] = {}
     for k, batch in ready.items():
-        sizes.setdefault(len(batch.idx), []).append(k)
+        sizes.setdefault(batch.idx.shape[0], []).append(k)  # len() of a tensor takes five times as long
     return list(sizes.values())
 
 
@@ -224,34 +236,34 @@ def phase_batches(session: Session, phase: Phase, number: int, skip_single: bool
     turn, task = session.turn, session.turn.task
     size = phase.batch_size or task.batch_size
     epochs = turn.epochs if phase.epochs is None else phase.epochs
-    data, rows = session.data, _local_rows(session, size, epochs, number)
-    if phase.data == "public":
-        data, rows = _public_rows(turn, size, epochs)
+    public = phase.data == "public"
+    data = task.public_data if public else session.data
+    rows = _public_batches(turn, size, epochs) if public else _local_batches(session, size, epochs, number)
     augment = turn.generator(f"augment {number}") if data.augment else None
     flags = [torch.tensor(flag, dtype=task.dtype, device=task.device) for flag in (0.0, 1.0)]
     step = 0
-    for idx, last in rows:
-        if skip_single and len(idx) == 1:
+    for x, y, idx, last in rows:
+        if skip_single and idx.shape[0] == 1:
             continue
         if phase.steps is not None and step == phase.steps:
             return
         step += 1
-        idx = idx.to(task.device)
-        x = data.x[idx]
         if data.augment and augment is not None:
             x = data.augment(x, augment)
-        yield Batch(x, data.y[idx], idx, flags[last], {})
+        yield Batch(x, y, idx, flags[last], {})
 
 
-def _local_rows(session: Session, size: int, epochs: int, number: int) -> Iterator[tuple[Tensor, bool]]:
+def _local_batches(session: Session, size: int, epochs: int, number: int) -> Iterator[_Rows]:
     turn, n = session.turn, len(session.data)
     draws = turn.generator(f"batches {number}")
-    return batch_rows(n, size, epochs, draws, turn.task.drop_last, turn.fixed_order(n))
+    orders = epoch_orders(n, size, epochs, draws, turn.task.drop_last, turn.fixed_order(n))
+    return in_batches(session.data, orders, size)
 
 
-def _public_rows(turn: Turn, size: int, epochs: int) -> tuple[LocalData, Iterator[tuple[Tensor, bool]]]:
-    batches = turn.public_batches(size)
-    return turn.task.public_data, ((idx, e == epochs - 1) for e in range(epochs) for idx in batches)
+def _public_batches(turn: Turn, size: int, epochs: int) -> Iterator[_Rows]:
+    data = turn.task.public_data
+    batches = [idx.to(turn.task.device) for idx in turn.public_batches(size)]
+    return ((data.x[idx], data.y[idx], idx, e == epochs - 1) for e in range(epochs) for idx in batches)
 
 
 def has_batchnorm(net: LiveNet, frozen: tuple[str, ...] = ()) -> bool:
@@ -277,7 +289,8 @@ def dropout_names(net: LiveNet) -> list[str]:
 def set_modes(net: LiveNet, training: bool, frozen: tuple[str, ...] = ()) -> None:
     """Train or eval mode for all modules, eval mode always for the frozen ones."""
     for part, module in net.modules.items():
-        module.train(training)
+        if any(one.training is not training for one in net.within[part]):  # else setting it is a waste
+            module.train(training)
         for name, child in module.named_modules() if frozen and training else ():
             if selects(frozen, f"{part}.{name}." if name else f"{part}."):
                 child.train(False)

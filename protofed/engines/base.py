@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from ..core.algorithm import Leg, find_leg
@@ -44,6 +44,7 @@ class Engine(ABC):
         self.task = task
         self.data = data
         self.store = store
+        self.tested_next: Container[int] = ()  # clients that are tested as soon as this leg is over
         self.checks: Checks | None = Checks(task)  # None: the engine yields only what it checked itself
 
     @abstractmethod

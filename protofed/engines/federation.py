@@ -51,8 +51,9 @@ class Federation:
         with torch.no_grad():
             self.state: Record = task.algorithm.init(task, Turn(task, 0))
 
-    def play(self) -> dict[str, Any]:
-        """One round; returns its record (without test results)."""
+    def play(self, tested: Sequence[int] = ()) -> dict[str, Any]:
+        """One round; returns its record (without test results). `tested`: clients whose test comes next, so
+        that engines with idle hands may begin with what does not need the new server state."""
         self.round += 1
         tally, started = Tally(), time.perf_counter()
         algorithm = self.task.algorithm
@@ -68,7 +69,9 @@ class Federation:
         asked, late = len(drawn), [one.client for one in drawn if one.late]
         if algorithm.partial == "drop":
             drawn = [d for d in drawn if not d.late]
-        for leg in algorithm.legs:
+        *_, last = legs = algorithm.legs
+        for leg in legs:
+            self.engine.tested_next = frozenset(tested) if leg is last else ()
             drawn = self._leg(leg, drawn, tally)
         seconds = time.perf_counter() - started
         used = [one.client for one in drawn]

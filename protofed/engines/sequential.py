@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from ..core.ahead import Ahead
 from ..core.answer import Answer, Failure, Score
-from ..core.client import run_leg, score_client
+from ..core.client import run_leg, score_part
 from ..core.errors import MessageError
+from ..core.scoring import ScoredPart, joined
 from .base import Engine, Job
 
 
@@ -17,6 +19,7 @@ class Sequential(Engine):
     name: ClassVar[str] = "sequential"
     together: ClassVar[bool] = False
     window: ClassVar[int | None] = 512
+    ahead: Ahead | None = None  # what was made for tests in advance: in worker processes
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Answer]:
         """A reply, or a failure, for each job."""
@@ -29,7 +32,11 @@ class Sequential(Engine):
 
     def evaluate(self, jobs: Sequence[Job]) -> Iterator[Score]:
         """A score for each job."""
-        for turn, down in jobs:
-            client, data = turn.client, self.data
-            parts = data.train(client), data.test(client)
-            yield score_client(turn, self.store.get(client), *parts, down, data.validation(client))
+        return (joined([self.part(job)]) for job in jobs)
+
+    def part(self, job: Job, chunks: range | None = None) -> ScoredPart:
+        """A client's test, or some chunks of it."""
+        (turn, down), client, data = job, job.client, self.data
+        state, held = self.store.get(client), data.validation(client)
+        samples = data.train(client), data.test(client)
+        return score_part(turn, state, *samples, down, held, chunks, self.ahead)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +30,14 @@ Tensors = Mapping[str, Tensor]
 
 
 def can_stack(module: nn.Module) -> bool:
-    """Whether every layer of the module has a stacked form."""
+    """Whether every layer of the module has a stacked form. Asked in every step, so found out once."""
+    known = _STACKS.get(module)
+    if known is None:
+        known = _STACKS[module] = _can_stack(module)
+    return known
+
+
+def _can_stack(module: nn.Module) -> bool:
     if isinstance(module, nn.Sequential):
         return all(can_stack(child) for child in module)
     if _is_model(module):
@@ -43,10 +51,13 @@ def can_stack(module: nn.Module) -> bool:
     return type(module) in _RULES
 
 
-def run_stacked(module: nn.Module, tensors: Tensors, x: Tensor, clients: int) -> Tensor:
-    """Run the module for K clients. `x` is [K, B, …]; tensors carry a leading client axis."""
+def run_stacked(module: nn.Module, tensors: Tensors, x: Tensor, clients: int, prefix: str = "") -> Tensor:
+    """Run the module for K clients. `x` is [K, B, …]; tensors carry a leading client axis, and their names
+    begin with the prefix."""
     value, images = (_to_images(x), True) if x.ndim == 5 else (x, False)
-    value, images = _apply(module, tensors, "", value, images, clients)
+    for rule, layer, names in _layers(module):
+        own = {n: tensors[prefix + path] for n, path in names if prefix + path in tensors}
+        value, images = rule(layer, own, value, images, clients)
     return _from_images(value, clients) if images else value
 
 
@@ -98,8 +109,7 @@ class CarriedNet(StackedNet):
     """The same without vmap, for a loss that carries clients itself: inputs and results have their axis."""
 
     def _stacked(self, module: nn.Module, prefix: str, x: Tensor) -> Tensor:
-        own = {n[len(prefix) :]: t for n, t in self.bound.items() if n.startswith(prefix)}
-        return run_stacked(module, own, x, len(x))
+        return run_stacked(module, self.bound, x, len(x), prefix)
 
 
 class _Forward(torch.autograd.Function):
@@ -130,15 +140,21 @@ class _Forward(torch.autograd.Function):
 # layers
 
 
-def _apply(
-    module: nn.Module, tensors: Tensors, prefix: str, value: Tensor, images: bool, clients: int
-) -> tuple[Tensor, bool]:
+def _layers(module: nn.Module) -> list[_Layer]:
+    """The layers of a module in their order: walking through it takes as long as a small layer."""
+    if not isinstance(module, nn.Sequential):  # kept, it would hold itself in memory
+        return _walk(module, "")
+    known = _WALKS.get(module)
+    if known is None:
+        known = _WALKS[module] = _walk(module, "")
+    return known
+
+
+def _walk(module: nn.Module, prefix: str) -> list[_Layer]:
     if isinstance(module, nn.Sequential):
-        for name, child in module.named_children():
-            value, images = _apply(child, tensors, f"{prefix}{name}.", value, images, clients)
-        return value, images
-    own = {n: tensors[f"{prefix}{n}"] for n in _NAMES.get(type(module), ()) if f"{prefix}{n}" in tensors}
-    return _RULES[type(module)](module, own, value, images, clients)
+        return [one for name, child in module.named_children() for one in _walk(child, f"{prefix}{name}.")]
+    names = [(name, prefix + name) for name in _NAMES.get(type(module), ())]
+    return [(_RULES[type(module)], module, names)]
 
 
 def _conv(m: nn.Conv2d, t: Tensors, x: Tensor, images: bool, clients: int) -> tuple[Tensor, bool]:
@@ -205,6 +221,9 @@ def _same(m: nn.Module, t: Tensors, x: Tensor, images: bool, clients: int) -> tu
 
 
 _Rule = Callable[[Any, Tensors, Tensor, bool, int], tuple[Tensor, bool]]
+_Layer = tuple[_Rule, nn.Module, list[tuple[str, str]]]  # with its tensors: their names there, and in all
+_STACKS: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+_WALKS: WeakKeyDictionary[nn.Module, list[_Layer]] = WeakKeyDictionary()
 _RULES: dict[type, _Rule] = {
     nn.Conv2d: _conv,
     nn.Linear: _linear,

@@ -2,8 +2,8 @@
 
 The parent decides which client runs where and keeps all states; workers train and test. They are forked,
 so data sets and modules are shared until written to. A worker keeps the states of the clients it trained,
-and gets only what it lacks. Work is planned from client sizes alone, never from timing, so that cohorts
-have the same members in a resumed run; an idle worker takes whole shares from a busy one.
+and gets only what it lacks. How work is divided stands in planning.py; an idle worker takes whole shares from
+a busy one.
 
 A worker that dies is replaced and its share is done again; the round is not lost. One that hangs is ended
 (watchdog.py), and so replaced too. Workers end with their parent, also when it is killed.
@@ -14,30 +14,39 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import signal
 import time
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from multiprocessing import connection, get_all_start_methods, get_context
-from multiprocessing.process import BaseProcess
-from typing import Any, ClassVar, NoReturn
-from weakref import WeakValueDictionary
+from typing import Any, ClassVar
 
-from ..core import errors
-from ..core.answer import Answer, Block, ClientState, Failure, Reply, Score
+from ..core.answer import Answer, Block, Failure, Score
 from ..core.data import ClientData
-from ..core.errors import EngineError, ProtofedError
-from ..core.task import Task
+from ..core.errors import EngineError
+from ..core.scoring import ScoredPart, joined
+from ..core.task import ClientTurn, Task
 from .base import Engine, Job
-from .cohort import LARGEST, Cohort
+from .cohort import Cohort
+from .planning import Planner, Share
 from .sequential import Sequential
 from .store import Store
 from .watchdog import Patience, Watchdog, Watched
-from .worker_process import Raised, Scores, TestOrder, TrainedBlock, TrainOrder, pack, unpack, work
+from .worker import Worker
+from .worker_process import (
+    AheadOrder,
+    Raised,
+    Scores,
+    TestOrder,
+    TrainedBlock,
+    TrainOrder,
+    pack,
+    unpack,
+    work,
+)
 
+MOST_AHEAD = 200  # clients whose tests a worker may begin: an order that fits into a pipe
 TRIES = 3  # how often a share may kill its worker
 Kind = type[TrainOrder]
 log = logging.getLogger("protofed")
@@ -46,35 +55,6 @@ log = logging.getLogger("protofed")
 def own_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@dataclass
-class Share:
-    """Jobs that one worker does together."""
-
-    jobs: list[Job]
-    weight: float
-    tries: int = 0
-
-
-@dataclass
-class Worker:
-    """A process, its end of the pipe, what it is doing and what it still has to do."""
-
-    number: int
-    process: BaseProcess
-    pipe: connection.Connection
-    queue: deque[Share] = field(default_factory=deque)
-    doing: Share | None = None
-    owes: Watched | None = None  # the answer to what it is doing
-    begun: float = 0.0
-    # States that the worker has; the store decides how long they stay in memory here.
-    held: WeakValueDictionary[int, ClientState] = field(default_factory=WeakValueDictionary)
-
-    @property
-    def load(self) -> float:
-        """Work that it has not begun."""
-        return sum(share.weight for share in self.queue)
 
 
 class Workers(Engine):
@@ -97,7 +77,9 @@ class Workers(Engine):
             raise EngineError("the worker engine needs a system that can fork; use the engine sequential")
         self.count = workers or own_cores()
         self.cohort = cohort
+        self.planner = Planner(task, data, self.count, cohort)
         self.patience = Patience(timeout)
+        self._parts: dict[int, list[ScoredPart]] = {}
         self._workers: list[Worker] = []
         self._watchdog: Watchdog | None = None
 
@@ -129,47 +111,27 @@ class Workers(Engine):
 
     # planning
 
-    def _weight(self, job: Job) -> float:
-        """Expected work: samples × epochs × size of the model."""
-        samples = self.data.size(job.client) * max(job.turn.epochs, 1)
-        return float(samples * (10_000 + self.task.parameter_count(job.turn.group)))
-
     def _plan(self, kind: Kind, jobs: Sequence[Job]) -> list[list[Share]]:
-        """Shares for each worker: longest first, each to the worker with the least work so far."""
-        bins: list[list[tuple[float, Job]]] = [[] for _ in range(self.count)]
-        loads = [0.0] * self.count
-        weighed = sorted(((self._weight(job), job) for job in jobs), key=lambda w: -w[0])
-        for weight, job in weighed:
-            home = self._home(job) if kind is TestOrder else None
-            least = loads.index(min(loads)) if home is None else home
-            loads[least] += weight
-            bins[least].append((weight, job))
-        return [self._shares(kind, members) for members in bins]
+        """Shares for each worker."""
+        divide = self.planner.tests if kind is TestOrder else self.planner.training
+        return divide(jobs, self._home)
 
     def _home(self, job: Job) -> int | None:
         """The worker that holds the client's state."""
         state = self.store.get(job.client)
         if state is None:
-            return job.client % self.count
+            return None
         return next((w.number for w in self._workers if w.held.get(job.client) is state), None)
-
-    def _shares(self, kind: Kind, members: list[tuple[float, Job]]) -> list[Share]:
-        if kind is TrainOrder and not self.cohort:
-            return [Share([job], weight) for weight, job in members]
-        size = LARGEST if kind is TrainOrder else 64
-        groups: dict[int, list[tuple[float, Job]]] = {}
-        for weight, job in members:
-            groups.setdefault(job.turn.group, []).append((weight, job))
-        parts = [g[i : i + size] for g in groups.values() for i in range(0, len(g), size)]
-        return [Share([job for _, job in part], sum(w for w, _ in part)) for part in parts]
 
     # carrying out
 
     def _do(self, kind: Kind, jobs: Sequence[Job]) -> Iterator[Any]:
         """Answers in the order of the jobs."""
         self._start()
+        self._parts.clear()
         for worker, shares in zip(self._workers, self._plan(kind, jobs)):
             worker.queue.extend(shares)
+            worker.trained.clear()
         answers: dict[int, Any] = {}
         waiting = deque(jobs)
         told: set[int] = set()  # clients whose answers went out in a block
@@ -211,7 +173,7 @@ class Workers(Engine):
         share, worker.begun = worker.doing, time.monotonic()
         limit = self.patience.limit(kind.__name__, share.weight, share.tries)
         worker.owes = Watched(worker.process, limit)
-        order = pack(kind(jobs, states, held))
+        order = pack(kind(jobs, states, held, **({"parts": share.parts} if share.parts else {})))
         with self._waiting([worker]), contextlib.suppress(OSError):  # it died: noticed later
             worker.pipe.send_bytes(order)
 
@@ -223,6 +185,8 @@ class Workers(Engine):
         """Wait for at least one worker, and take what there is."""
         answers: dict[int, Any] = {}
         busy = {worker.pipe: worker for worker in self._workers if worker.doing is not None}
+        if not busy:  # it would wait for ever
+            raise RuntimeError("the workers have nothing to do, but answers are missing")
         with self._waiting(busy.values()):
             ready = connection.wait(list(busy))
         for pipe in ready:
@@ -234,22 +198,50 @@ class Workers(Engine):
                 answers |= self._replace(worker)
                 continue
             assert worker.doing is not None
-            self.patience.learn(kind.__name__, worker.doing.weight, time.monotonic() - worker.begun)
-            worker.doing = None
+            share, worker.doing = worker.doing, None
+            self.patience.learn(kind.__name__, share.weight, time.monotonic() - worker.begun)
             match message:
                 case Raised():
-                    _raise(message)
+                    message.raise_again()
                 case Scores():
-                    answers |= {score.client: score for score in message.scores}
+                    self.planner.learn_tests(share, message.seconds, message.chunks)
+                    answers |= self._whole(message.scores)
                 case TrainedBlock():
+                    self.planner.learn_training(share.jobs, message.seconds, worker.number)
                     for answer in message.answers:
-                        answers |= _noted(worker, answer)
+                        answers |= worker.note(answer)
+                    self._go_ahead(worker, share.jobs)
         return answers
+
+    def _whole(self, scores: Sequence[Score | ScoredPart]) -> dict[int, Score]:
+        """Scores of those whose tests are complete."""
+        found: dict[int, Score] = {}
+        for score in scores:
+            if isinstance(score, Score):
+                found[score.client] = score
+                continue
+            parts = self._parts.setdefault(score.client, [])
+            parts.append(score)
+            if sum(len(part.chunks) for part in parts) == score.of:
+                found[score.client] = joined(self._parts.pop(score.client))
+        return found
+
+    def _go_ahead(self, worker: Worker, jobs: Sequence[Job]) -> None:
+        """A worker that has nothing left to train begins with the tests of those it trained."""
+        worker.trained += [
+            job for job in jobs if job.client in self.tested_next and job.client in worker.held
+        ]
+        if not worker.trained or any(other.queue for other in self._workers):
+            return
+        turns = [ClientTurn(self.task, job.turn.round, "eval", client=job.client) for job in worker.trained]
+        worker.owes = Watched(worker.process, self.patience.limit(TestOrder.__name__, 0.0))
+        with self._waiting([worker]), contextlib.suppress(OSError):  # it died: noticed later
+            worker.pipe.send_bytes(pack(AheadOrder(turns[:MOST_AHEAD])))
 
     def _replace(self, worker: Worker) -> dict[int, Any]:
         """A new process for one that died or hung; its share goes back, unless it was the end of too many."""
         worker.process.join(timeout=1)
-        share, how = worker.doing, _end_of(worker)
+        share, how = worker.doing, worker.end
         log.warning("worker %d (process %d) %s", worker.number, worker.process.pid or 0, how)
         worker.pipe.close()
         fresh = self._fork(worker.number)
@@ -288,28 +280,3 @@ class Workers(Engine):
             process.start()
         theirs.close()
         return Worker(number, process, ours)
-
-
-def _end_of(worker: Worker) -> str:
-    owes, code = worker.owes, worker.process.exitcode
-    if owes is not None and owes.ended:
-        seconds = f"{owes.limit:.0f} s (worker_timeout sets the time)"
-        return f"has not answered for {seconds} and was replaced; its work is done again"
-    return f"died, exit code {code}" + (" (out of memory?)" if code == -signal.SIGKILL else "")
-
-
-def _noted(worker: Worker, answer: Answer) -> dict[int, Answer]:
-    """An answer for each of its clients; the worker has the states that it sent."""
-    if isinstance(answer, Block):
-        worker.held.update(zip(answer.clients, answer.states))
-        return dict.fromkeys(answer.clients, answer)
-    if isinstance(answer, Reply):
-        worker.held[answer.client] = answer.state
-    return {answer.client: answer}
-
-
-def _raise(report: Raised) -> NoReturn:
-    cls = getattr(errors, report.kind, None)
-    if isinstance(cls, type) and issubclass(cls, ProtofedError):
-        raise cls(report.message)
-    raise RuntimeError(f"a worker failed:\n{report.trace}")

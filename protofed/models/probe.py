@@ -89,6 +89,49 @@ def try_forward(module: nn.Module, inputs: Inputs, who: str) -> Any:
             m.training = training
 
 
+def check_mixed_convolutions(module: nn.Module, inputs: Inputs, who: str) -> None:
+    """Refuse convolutions some of whose weights meet nothing but padding. In bfloat16, torch's kernels for
+    CPUs (oneDNN) leave the gradients of many such weights as memory happened to be."""
+    found: list[str] = []
+
+    def look(layer: nn.Module, args: tuple[Tensor, ...]) -> None:
+        if isinstance(layer, _CONVOLUTIONS) and any(
+            _meets_padding_alone(layer, axis, size) for axis, size in enumerate(args[0].shape[2:])
+        ):
+            kernel, image = ("×".join(map(str, sizes)) for sizes in (layer.kernel_size, args[0].shape[2:]))
+            found.append(f"a kernel of {kernel} on inputs of {image}")
+
+    hooks = [layer.register_forward_pre_hook(look) for layer in module.modules()]
+    try:
+        try_forward(module, inputs, who)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if found:
+        raise ConfigError(
+            f"dtype bf16-mixed: model {who} has {found[0]}, some of whose weights meet nothing but padding; "
+            "their gradients in bfloat16 may be undefined on CPUs: use float32, or larger inputs"
+        )
+
+
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+def _meets_padding_alone(layer: nn.Conv1d | nn.Conv2d | nn.Conv3d, axis: int, size: int) -> bool:
+    """Whether some weight along an axis of so many inputs is never multiplied by one of them."""
+    kernel, stride, apart = layer.kernel_size[axis], layer.stride[axis], layer.dilation[axis]
+    reach = apart * (kernel - 1)
+    before = after = 0
+    if layer.padding == "same":
+        before, after = reach // 2, reach - reach // 2
+    elif not isinstance(layer.padding, str):
+        before = after = layer.padding[axis]
+    places = range(0, size + before + after - reach, stride)
+    return any(
+        all(not 0 <= place - before + apart * weight < size for place in places) for weight in range(kernel)
+    )
+
+
 def _example(module: nn.Module, inputs: Inputs) -> Tensor:
     """Two inputs, where the module's parameters are and in their precision."""
     parameter = next(module.parameters(), torch.empty(0))

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -69,6 +70,25 @@ class _FromNumbers(TorchFunctionMode):
             made = func(*args, **kwargs)
             return made if device is None else made.to(device)
         return func(*args, **kwargs)
+
+
+class OtherAutocast(TorchFunctionMode):
+    """What torch's autocast does, for a device for which torch has none: products and convolutions of float32
+    are made in bfloat16. BatchNorm gets float32, as it does from products under vmap."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _PRODUCTS:
+            args, kwargs = tree_map(_halved, (args, kwargs or {}))
+        elif func in (F.batch_norm, torch.batch_norm):
+            args = (args[0].float(), *args[1:])
+        return func(*args, **(kwargs or {}))
+
+
+_PRODUCTS = (F.linear, F.conv1d, F.conv2d, torch.conv2d, torch.bmm, torch.baddbmm, torch.matmul, torch.mm)
+
+
+def _halved(value: Any) -> Any:
+    return value.to(torch.bfloat16) if isinstance(value, Tensor) and value.dtype == torch.float32 else value
 
 
 class OtherDevice(TorchDispatchMode):
