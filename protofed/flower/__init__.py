@@ -10,6 +10,7 @@ engine.py       the engine: jobs → exchange → replies, with a quorum
 link.py         exchange over a Flower grid; patience.py: pauses between looks for replies
 reading_mark.py a reply that took the server down is not read a second time
 simulation.py   Flower's simulation engine as a link
+ray_place.py    where Ray runs for it: on this machine alone, or a cluster
 secure_engine.py   the engine with secure sums: uploads arrive masked, their sum is opened
 secure_desk.py     a client's answers in a secure sum
 secure_store.py    what a client keeps of a secure sum between two messages

@@ -95,7 +95,7 @@ class Flower(Engine):
                     samples = None if self._tested is None else self._tested(client)
                     with self._mark.reading(client, write_job(job)), reading(f"test of client {client}"):
                         score = read_score(
-                            client, got.replies[client], self.task.C, self._modes(job), samples
+                            client, got.replies[client], self.task.C, self.task.tested_modes, samples
                         )
                     yield score
                     continue
@@ -105,10 +105,6 @@ class Flower(Engine):
                 raise EngineError(f"test of client {client} failed: {reason}")
             log.warning("client %d was not tested: %s", client, reason)
             self._watch({"event": "untested", "client": client, "reason": reason})
-
-    def _modes(self, job: Job) -> tuple[str, ...]:
-        """What a test scores; on the samples that α is fitted on there is no mixture."""
-        return self.task.algorithm.modes if job.turn.on == "validation" else self.task.tested_modes
 
     def notes(self) -> dict[str, Any]:
         """Serialised bytes of the legs since the last call."""

@@ -3,7 +3,7 @@
 Flower wants to own the main loop; here the common round loop owns it. So the simulation runs in a thread
 whose server app only hands over its grid and waits for the end. Ray pickles what it moves between the
 processes of this machine, as Python's own multiprocessing does; the task is written once, to a directory
-that only this user can read. Between machines (protofed.deploy) nothing is pickled.
+that only this user can read. In a deployment (protofed.deploy) nothing is pickled.
 
 A node acts for the client that the packet names; states lie in vaults on the shared disk. If an actor
 dies, Flower 1.41 puts the dead actor back into its pool and every later round fails: the engine then
@@ -15,13 +15,9 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import logging
-import os
 import queue
-import secrets
 import shutil
 import subprocess
-import sys
-import tempfile
 import threading
 import weakref
 from collections.abc import Mapping
@@ -36,65 +32,29 @@ from ..core.user_files import load_file, loaded
 from ..engines.store import Store
 from ..engines.transport import Transport
 from ..engines.workers import own_cores
-from . import reaper
 from .engine import Flower
 from .packet import Exchanged, Packet
+from .ray_place import check_reached, check_shared, cluster, init_args, make_root, start_reaper, stay_private
 from .respond import Desk, echo, respond
 from .vault import Vault
 
 log = logging.getLogger("protofed")
 START_SECONDS = 180  # Ray needs 10 to 30 s, more on a busy machine
-PREFIX = "protofed-flower-"
-LONGEST_PARENT = 20  # characters: of the 107 that the path of a socket may have, Ray needs 64 and we 26
-QUIET = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_DISABLE_MEMORY_MONITOR": "1",
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # whatever the system: no address but 127.0.0.1
-}
 
 
 def simulated(
     task: Task, data: ClientData, store: Store, transport: Transport, workers: int | None = None
 ) -> Flower:
     """The engine of `--engine flower`."""
+    if (address := cluster()) is not None:
+        if workers is not None:
+            raise EngineError(
+                f"workers: {workers} has no effect on the Ray cluster at {address}, whose CPUs are all used; "
+                "leave it out"
+            )
+        log.info("on the Ray cluster at %s", address)
     runtime = Runtime(task.clients, workers)
     return on_runtime(runtime, task, data, store, transport, SimulationLink(runtime, task, data))
-
-
-def make_root() -> Path:
-    """A new folder for a simulation, which only this user can read; those of killed ones are cleared away.
-    Ray's sockets lie in it, whose paths must be short, so it lies in /tmp where the temporary folder's own
-    path is long."""
-    parent = Path(tempfile.gettempdir())
-    if len(str(parent)) > LONGEST_PARENT and Path("/tmp").is_dir():
-        parent = Path("/tmp")
-    for folder in reaper.abandoned(parent, PREFIX):
-        reaper.clear(folder)
-    root = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-    reaper.claim(root)
-    return root
-
-
-def start_reaper(root: Path) -> subprocess.Popen[bytes]:
-    """The process that clears `root` away when this one has ended, however it ended."""
-    command = [sys.executable, "-I", reaper.__file__, str(root)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-
-
-def stay_private() -> None:
-    """Ray on loopback alone, with a token that its processes ask each other for."""
-    late = "ray" in sys.modules  # it has read its variables already
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    for name, value in {**QUIET, **({} if late else token)}.items():
-        os.environ.setdefault(name, value)
-    from ray._private import ray_constants
-
-    ray_constants.ENABLE_RAY_CLUSTER = False  # as its variable says
-    if late and os.environ.get("RAY_AUTH_MODE") != "token":
-        log.warning("Ray was imported before the simulation began: its processes run without a token")
 
 
 def on_runtime(
@@ -148,6 +108,7 @@ class Runtime:
         self._sweep()
 
     def _start(self) -> None:
+        check_reached()
         stay_private()
         self._reaper = start_reaper(self.root)
         importlib.import_module("flwr.simulation")  # before the thread does: Flower's imports are circular
@@ -176,12 +137,7 @@ class Runtime:
                 _client_app(str(self.root)),
                 self.nodes,
                 backend_config={
-                    "init_args": {
-                        "num_cpus": self.workers,
-                        "log_to_driver": False,
-                        "logging_level": logging.ERROR,
-                        "_temp_dir": str(self.root / "ray"),
-                    },
+                    "init_args": init_args(self.root, self.workers),
                     "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
                 },
             )
@@ -265,6 +221,7 @@ def answer(message: Any, root: Path) -> Any:
 
     from .codec import decode, encode
 
+    check_shared(root)
     packet = decode(message.content)
     if packet.meta["kind"] == "echo":
         return Message(encode(echo(packet)), reply_to=message)

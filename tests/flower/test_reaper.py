@@ -10,14 +10,14 @@ import psutil
 import pytest
 
 from protofed.flower import reaper
-from protofed.flower.simulation import PREFIX
+from protofed.flower.ray_place import PREFIX
 
 WORK = "import sys, time; file = open(sys.argv[1]); print('ready', flush=True); time.sleep(600)"
 PARENT = """
 import subprocess, sys, time
 from pathlib import Path
-from protofed.flower import reaper, simulation
-root = Path(sys.argv[1]); reaper.claim(root); simulation.start_reaper(root)
+from protofed.flower import ray_place, reaper
+root = Path(sys.argv[1]); reaper.claim(root); ray_place.start_reaper(root)
 print("ready", flush=True); time.sleep(600)
 """
 SIMULATION = """
