@@ -27,16 +27,22 @@ from protofed.experiment import build
 
 from . import scale as scales
 from .aggregation import aggregation
+from .deployed import measure_deployed, read_deployed
+from .duration import minutes
 from .figure import check_figure, draw_scale
 from .goals import judged
-from .machine import machine
-from .measure import bench
+from .machine import load, machine
+from .measure import Plan, bench
 from .peers import present
+from .released import RELEASED, check
 from .server_step import server_step
+from .starts import starts
 from .tables import Grid, markdown, tables, write_markdown
 from .workloads import WORKLOADS, workload_config
 
-OTHERS = ("aggregation", "server_step", "scale")
+OTHERS = ("aggregation", "server_step", "scale", "starts", "deployed")
+WIDE = 180  # columns of a file that tables are printed into
+BY_NAME = "deployed"  # is measured where it is named: it starts servers
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,8 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> Parser:
     parser = Parser(
         prog="python -m benchmarks",
-        description="Contenders take turns in one process run; ratios are of medians. Absolute seconds "
-        "depend on the machine and on what else runs there: compare ratios.",
+        description="Contenders take turns in one process run. Given are seconds by the clock and of CPU, "
+        "the least and the median of the turns. They depend on the machine and on what else runs there: "
+        "compare ratios, and of these the ones of CPU seconds first.",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -62,13 +69,32 @@ def _parser() -> Parser:
         nargs="*",
         default=[],
         metavar="|".join([*WORKLOADS, *OTHERS]),
-        help="default: all; aggregation: the server alone, server_step: FedTGP's, scale: growing federations",
+        help="default: all but deployed; aggregation: the server alone, server_step: FedTGP's, scale: "
+        "growing federations, starts: commands, deployed: a round over TLS",
     )
     parser.add_argument("--engines", default="auto", help="engines to time, joined by commas (default: auto)")
     parser.add_argument("--repeats", type=int, default=3, help="timed turns (default: 3)")
+    parser.add_argument(
+        "--all-threads",
+        action="store_true",
+        help="the bare loop also with a thread on each core, ten times slower where others use them",
+    )
     parser.add_argument("--quick", action="store_true", help="tiny made-up data: only shows that it works")
     parser.add_argument(
         "--peers", action="store_true", help="W1 also on Flower's simulation and on pfl, where installed"
+    )
+    for name, which in RELEASED.items():
+        parser.add_argument(
+            which.option,
+            type=Path,
+            metavar="PATH",
+            help=f"{'W1' if name == 'fedproto' else 'W2'} also with {which.title}, of which PATH is a clone",
+        )
+    parser.add_argument(
+        "--deployed",
+        type=Path,
+        metavar="FILE",
+        help="what `protofed deploy measure --deployed --json` printed",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     parser.add_argument(
@@ -91,30 +117,47 @@ def _parser() -> Parser:
 
 def _measure(args: argparse.Namespace, words: Sequence[str]) -> int:
     what = _what(args)
-    line = " ".join(["python -m benchmarks", *words])
-    results: dict[str, Any] = {"commands": [line], "workloads": []}
+    results: dict[str, Any] = {"commands": [_command(words)], "workloads": []}
     if args.add:
         _add(results, args.json, what)
-    results["machine"] = machine(0.2 if args.quick else 3.0)
+    if args.deployed:
+        results["deployed"] = {"lines": read_deployed(args.deployed)}
+    given = {name: getattr(args, name) for name in RELEASED if getattr(args, name)}
+    released = {name: check(name, path) for name, path in given.items()}
     peers, absent = present() if args.peers else ([], [])
     if absent:
         results["absent"] = absent
-        sys.stderr.write(f"not installed, so not measured: {', '.join(absent)}\n")
+        _line(f"not installed, so not measured: {', '.join(absent)}")
+    if not args.quick:
+        taken = minutes(what, args.repeats, [*peers, *released])
+        _line(f"about {taken:.0f} minutes on a machine like that of docs/speed.md")
+    results["machine"] = machine(0.2 if args.quick else 3.0)
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory() as folder, console.status("") as status:
         tell = status.update if console.is_terminal else _line
         engines = [engine.strip() for engine in args.engines.split(",")]
+        plan = Plan(Path(folder), engines, args.repeats, args.all_threads, args.quick, peers, released)
         for name in [name for name in what if name in WORKLOADS]:
-            results["workloads"].append(
-                bench(name, Path(folder), engines, args.repeats, args.quick, tell, peers)
-            )
+            results["workloads"].append(bench(name, plan, tell))
             results["workloads"].sort(key=lambda result: result["workload"])
             _keep(args.json, results)
         results |= _others(what, args.quick, args.repeats, tell)
+    results["load_after"] = load()
     results["goals"] = judged(results)
     _print(results)
     _write(args, results)
     return 0
+
+
+def _command(words: Sequence[str]) -> str:
+    """As it was typed, but for folders: whose clone it was says nothing to a reader."""
+    shown, hide = [], False
+    for word in words:
+        option, equals, _ = word.partition("=")
+        path = option in {which.option for which in RELEASED.values()}
+        shown.append("PATH" if hide else f"{option}=PATH" if path and equals else word)
+        hide = path and not equals
+    return " ".join(["python -m benchmarks", *shown])
 
 
 def _profiles(args: argparse.Namespace) -> int:
@@ -158,7 +201,7 @@ def _line(progress: str) -> None:
 
 def _what(args: argparse.Namespace) -> list[str]:
     known = [*WORKLOADS, *OTHERS]
-    what = [name.lower() for name in args.what] or known
+    what = [name.lower() for name in args.what] or [name for name in known if name != BY_NAME]
     for name in what:
         if name not in known:
             raise ConfigError(unknown("benchmark", name, known))
@@ -175,25 +218,29 @@ def _what(args: argparse.Namespace) -> list[str]:
 def _others(what: list[str], quick: bool, repeats: int, tell: Callable[[str], None]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     torch.set_num_threads(1)  # as in a run: the operations are too small to be shared
-    if "aggregation" in what:
-        tell("aggregation")
-        found["aggregation"] = aggregation(500 if quick else 100_000, repeats)
-    if "server_step" in what:
-        tell("server_step")
-        found["server_step"] = server_step(2 if quick else 20, 1 if quick else 100, repeats)
-    if "scale" in what:
-        participants = (2, 4) if quick else scales.PARTICIPANTS
-        registered = (10, 1_000) if quick else scales.REGISTERED
-        rounds = 1 if quick else max(3, repeats)
-        found["scale"] = scales.scale(participants, registered, rounds, tell, apart=not quick)
+    registered = (10, 1_000) if quick else scales.REGISTERED
+    participants = (2, 4) if quick else scales.PARTICIPANTS
+    rounds = 1 if quick else max(3, repeats)
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "aggregation": lambda: aggregation(500 if quick else 100_000, repeats),
+        "server_step": lambda: server_step(2 if quick else 20, 1 if quick else 100, repeats),
+        "scale": lambda: scales.scale(participants, registered, rounds, tell, apart=not quick),
+        "starts": lambda: starts(repeats),
+        "deployed": measure_deployed,
+    }
+    for name in [name for name in parts if name in what]:
+        tell(name)
+        before = load()
+        found[name] = parts[name]() | {"load": [before, load()]}
     return found
 
 
 def _print(results: dict[str, Any]) -> None:
-    about, out = results["machine"], Console()
+    about = results["machine"]
+    out = Console() if sys.stdout.isatty() else Console(width=WIDE)
     out.print(
         f"{about['processor']}, {about['cores']} cores that do {about['parallel']} times the work of one, "
-        f"torch {about['torch']}, load {about['load']}",
+        f"torch {about['torch']}, load {about['load']} at the start, {results['load_after']} at the end",
         highlight=False,
     )
     for grid in tables(results):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from statistics import median
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,7 +26,7 @@ from protofed.engines.cohort import LARGEST
 from protofed.engines.inbox import Inbox, Tally
 from protofed.engines.store import Store
 
-from .machine import Peak, interleaved, ratios
+from .machine import Peak, interleaved, ratios, spans
 
 CLASSES, DIM = 10, 512
 POOL = 5_000  # 100 MB: more than caches hold, as the 2 GB of 100,000 uploads would be
@@ -53,7 +52,7 @@ def aggregation(uploads: int, repeats: int) -> dict[str, Any]:
         "uploads": uploads,
         "shape": [CLASSES, DIM],
         "repeats": repeats,
-        "microseconds_per_upload": {name: 1e6 * median(each) / uploads for name, each in timed.items()},
+        **spans(timed),
         **ratios(timed, "plain sum"),
         "growth_mb": {
             str(count): _growth(task, _stream(bundles, -(-count // LARGEST)))

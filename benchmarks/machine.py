@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import resource
@@ -11,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -42,7 +43,7 @@ def machine(seconds: float) -> dict[str, Any]:
         "processor": model,
         "cores": own_cores(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
-        "load": round(os.getloadavg()[0], 2),
+        "load": load(),
         "parallel": parallel_gain(seconds),
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -69,26 +70,109 @@ def child_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
-def interleaved(work: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+class Timed(NamedTuple):
+    """A moment, or the seconds of a turn: by the clock, and of CPU."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls, pids: Sequence[int] = ()) -> Timed:
+        """This moment; CPU time with that of the processes `pids`."""
+        return cls(time.perf_counter(), cpu_seconds(pids))
+
+    def since(self, start: Timed) -> Timed:
+        """Seconds between two moments."""
+        return Timed(self.wall - start.wall, self.cpu - start.cpu)
+
+
+class Span(NamedTuple):
+    """Of several turns: the median and the least."""
+
+    median: float
+    least: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Span:
+        """Of these values."""
+        return cls(statistics.median(values), min(values))
+
+    def named(self, key: str) -> dict[str, float]:
+        """As figures of a result."""
+        return {key: self.median, f"fastest_{key}": self.least}
+
+
+def interleaved(work: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[Timed]]:
     """Seconds of each, by turns; a first turn warms up."""
-    seconds: dict[str, list[float]] = {name: [] for name in work}
+    seconds: dict[str, list[Timed]] = {name: [] for name in work}
     for turn in range(repeats + 1):
         for name, function in work.items():
-            started = time.perf_counter()
+            started = Timed.now()
             function()
             if turn:
-                seconds[name].append(time.perf_counter() - started)
+                seconds[name].append(Timed.now().since(started))
     return seconds
 
 
-def ratios(seconds: Mapping[str, Sequence[float]], base: str) -> dict[str, dict[str, float]]:
-    """Times as long as `base` takes, by medians and by fastest turns."""
-    middle = {name: statistics.median(values) for name, values in seconds.items()}
-    fastest = {name: min(values) for name, values in seconds.items()}
-    return {
-        "ratios": {name: value / middle[base] for name, value in middle.items()},
-        "fastest_ratios": {name: value / fastest[base] for name, value in fastest.items()},
-    }
+def spans(turns: Mapping[str, Sequence[Timed]]) -> dict[str, dict[str, float]]:
+    """Seconds of each: medians by plain names, the least of all turns as fastest_…"""
+    found = {}
+    for key, unit in (("seconds", "wall"), ("cpu_seconds", "cpu")):
+        each = {name: Span.of([getattr(one, unit) for one in values]) for name, values in turns.items()}
+        found[key] = {name: span.median for name, span in each.items()}
+        found[f"fastest_{key}"] = {name: span.least for name, span in each.items()}
+    return found
+
+
+def ratios(turns: Mapping[str, Sequence[Timed]], base: str) -> dict[str, dict[str, float]]:
+    """Times as long as `base` takes, by the clock and in CPU seconds."""
+    found = {}
+    for key, seconds in spans(turns).items():
+        found[key.replace("seconds", "ratios")] = {
+            name: value / seconds[base] for name, value in seconds.items()
+        }
+    return found
+
+
+def cpu_seconds(pids: Sequence[int] = ()) -> float:
+    """CPU time so far: of this process, of children that it has waited for, and of the processes `pids` with
+    all that they have started. Of others than this one it is known on Linux alone."""
+    own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in own) + sum(_used(pid) for pid in _with_below(pids))
+
+
+def _with_below(pids: Sequence[int]) -> set[int]:
+    """These processes and their descendants."""
+    if not pids:
+        return set()
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it ended just now
+            parents[int(path.parent.name)] = int(_fields(path)[1])
+    found, before = set(pids), 0
+    while len(found) > before:
+        before = len(found)
+        found |= {pid for pid, parent in parents.items() if parent in found}
+    return found
+
+
+def _used(pid: int) -> float:
+    """Of one process and of those children that it has waited for."""
+    try:
+        waited = sum(map(int, _fields(Path(f"/proc/{pid}/stat"))[13:15])) / os.sysconf("SC_CLK_TCK")
+        return waited + time.clock_gettime(~pid << 3 | 2)  # Linux: the CPU clock of that process
+    except OSError:
+        return 0.0
+
+
+def _fields(stat: Path) -> list[str]:
+    """What follows the name of the program, which may hold blanks."""
+    return stat.read_text().rpartition(")")[2].split()
+
+
+def load() -> float:
+    """Processes that wanted a core, mean over the last minute."""
+    return round(os.getloadavg()[0], 2)
 
 
 class Peak:

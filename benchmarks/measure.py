@@ -1,10 +1,9 @@
-"""Timing of a workload: contenders take turns within one process run, and medians are compared."""
+"""Timing of a workload: contenders take turns within one process; medians and least turns are compared."""
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,125 +14,122 @@ from protofed.engines.sampling import draw
 from protofed.engines.workers import own_cores
 from protofed.experiment import Experiment, build
 
+from .child import Child
+from .contender import Contender
+from .kernels import Kernels, share_of_test
 from .loops import Bare, ByHand, Loop, Naive
-from .machine import Peak, memory_mb
-from .peers import Peer
+from .machine import load
+from .peers import start_peer
+from .released import start_released
+from .stacked_by_hand import StackedByHand
 from .workloads import WORKLOADS, workload_config
 
 Tell = Callable[[str], None]
 BY_HAND = "tensor work by hand, 1 thread"
+STACKED = "stacked step by hand, 1 thread"
+KERNELS = "kernels alone, 1 thread"
+AS_RELEASED = ", as released"
+RELEASED_FOR = {"w1": "fedproto", "w2": "htfllib", "w2p": "htfllib"}
 
 
-@dataclass
-class Contender:
-    """Something that trains one round and returns the number of samples; `test` tests its clients."""
+@dataclass(frozen=True)
+class Plan:
+    """What to time beside the loops that are always there."""
 
-    name: str
-    threads: int
-    play: Callable[[int], int]
-    test: Callable[[int], Any] | None = None
-    pids: Callable[[], list[int]] = list  # worker processes, whose memory counts too
-    seconds: list[float] = field(default_factory=list)
-    test_seconds: list[float] = field(default_factory=list)
-    samples: int = 0
-    peak_mb: float = 0.0
-
-    @property
-    def rate(self) -> float:
-        return self.samples / statistics.median(self.seconds)
-
-    @property
-    def top_rate(self) -> float:
-        return self.samples / min(self.seconds)
-
-    def turn(self, number: int) -> None:
-        """One round, and a test where there is one. Turn 0 warms up."""
-        torch.set_num_threads(self.threads)
-        with Peak() as peak:
-            started = time.perf_counter()
-            self.samples = self.play(number + 1)
-            trained = time.perf_counter()
-            if self.test:
-                self.test(number + 1)
-            tested = time.perf_counter()
-        self.peak_mb = max(self.peak_mb, peak.peak_mb + sum(memory_mb("VmHWM", pid) for pid in self.pids()))
-        if number:
-            self.seconds.append(trained - started)
-            self.test_seconds.append(tested - trained)
-
-    def row(self, others: Sequence[Contender]) -> dict[str, Any]:
-        seconds = statistics.median(self.seconds)
-        test = statistics.median(self.test_seconds) if self.test else None
-        return {
-            "name": self.name,
-            "seconds": seconds,
-            "fastest_seconds": min(self.seconds),
-            "test_seconds": test,
-            "fastest_test_seconds": min(self.test_seconds) if self.test else None,
-            "test_share": test / (test + seconds) if test is not None else None,
-            "samples_per_second": self.rate,
-            "peak_mb": self.peak_mb,
-            "ratios": {other.name: self.rate / other.rate for other in others},
-            "fastest_ratios": {other.name: self.top_rate / other.top_rate for other in others},
-        }
+    folder: Path  # for made-up data and the files of others
+    engines: Sequence[str] = ("auto",)
+    repeats: int = 3
+    all_threads: bool = False  # the bare loop with a thread on each core, too
+    small: bool = False
+    peers: Sequence[str] = ()
+    released: Mapping[str, Path] = field(default_factory=dict)  # by its name: the checkout
 
 
-def bench(
-    name: str,
-    folder: Path,
-    engines: Sequence[str],
-    repeats: int,
-    small: bool,
-    tell: Tell,
-    peers: Sequence[str] = (),
-) -> dict[str, Any]:
+def bench(name: str, plan: Plan, tell: Tell) -> dict[str, Any]:
     """Time one workload. Ratios are of samples per second, over the same clients round by round."""
+    before = load()
     # Our processes are forked on their first round, before any loop uses several threads.
-    about, experiments = "", []
-    for engine in _engines(name, engines):
-        config, about = workload_config(name, folder, small, engine=engine)
-        experiments.append((engine, build(config)))
-    contenders = [_ours(engine, experiment) for engine, experiment in experiments]
-    contenders += _loops(name, experiments[0][1], 1 if small else own_cores())
-    started = [Peer(peer, folder, small) for peer in peers if name == "w1"]
-    contenders += [Contender(peer.title, 1, peer.play, pids=peer.pids) for peer in started]
+    experiments, about = _experiments(name, plan)
+    first = next(iter(experiments.values()))
+    contenders = [_ours(title, experiment) for title, experiment in experiments.items()]
+    contenders += _loops(name, first, own_cores() if plan.all_threads and not plan.small else 1)
+    children: list[Child] = []
     try:
-        for turn in range(repeats + 1):
-            for contender in contenders:
-                tell(f"{name}: {contender.name}, {f'{turn} of {repeats}' if turn else 'warm-up'}")
-                contender.turn(turn)
+        for child in _children(name, plan, experiments):
+            children.append(child)
+            tests = child.test if child.tests else None
+            contenders.append(Contender(child.title, 1, child.play, tests, child.pids))
+        _take_turns(name, contenders, plan.repeats, tell)
     finally:
         torch.set_num_threads(1)
-        for peer in started:
-            peer.close()
-        for _, experiment in experiments:
+        for child in children:
+            child.close()
+        for experiment in experiments.values():
             experiment.federation.engine.close()
-    return {
+    found = {
         "workload": name,
         "title": WORKLOADS[name].title,
         "data": about,
-        "repeats": repeats,
+        "repeats": plan.repeats,
         "samples": contenders[0].samples,
+        "load": [before, load()],
         "rows": [contender.row(contenders) for contender in contenders],
     }
+    if name == "w1":
+        found["test_share_of_multiply_adds"] = share_of_test(first, participants(first, 1))
+    return found
 
 
-def _engines(name: str, engines: Sequence[str]) -> list[str]:
-    """W1 also shows what an engine adds to the tensor work: for that, one that runs it unchanged."""
-    extra = ["sequential"] if name == "w1" and "sequential" not in engines else []
-    return [*engines, *extra]
+def _take_turns(name: str, contenders: Sequence[Contender], repeats: int, tell: Tell) -> None:
+    started = time.perf_counter()
+    for turn in range(repeats + 1):
+        for contender in contenders:
+            tell(f"{name}: {contender.name}, {f'{turn} of {repeats}' if turn else 'warm-up'}")
+            contender.turn(turn)
+        if not turn:
+            minutes = (time.perf_counter() - started) * repeats / 60
+            tell(f"{name}: about {minutes:.0f} minutes more, if turns take as long as the warm-up")
 
 
-def _ours(engine: str, experiment: Experiment) -> Contender:
+def _experiments(name: str, plan: Plan) -> tuple[dict[str, Experiment], str]:
+    """Ours by the title of the row, and a word about the data.
+
+    W1 also shows what an engine adds to the tensor work, one by one and stacked, and what processes add to
+    one: for that, the engines of one process. Beside FedProto's released code stands its own mathematics.
+    """
+    extra = [each for each in ("cohort", "sequential") if name == "w1" and each not in plan.engines]
+    asked: list[tuple[str, dict[str, Any]]] = [(engine, {}) for engine in [*plan.engines, *extra]]
+    if name == "w1" and "fedproto" in plan.released:
+        asked.insert(1, (plan.engines[0], {"preset": "official"}))
+    found, about = {}, ""
+    for engine, changes in asked:
+        config, about = workload_config(name, plan.folder, plan.small, engine=engine, **changes)
+        experiment = build(config)
+        title = f"protofed {experiment.config.system.engine}" + (" (auto)" if engine == "auto" else "")
+        found[title + (AS_RELEASED if changes else "")] = experiment
+    return found, about
+
+
+def _children(name: str, plan: Plan, experiments: Mapping[str, Experiment]) -> Any:
+    """Contenders in processes of their own, one after the other."""
+    for peer in plan.peers if name == "w1" else ():
+        yield start_peer(peer, plan.folder, plan.small)
+    released = RELEASED_FOR.get(name, "")
+    if released in plan.released:
+        same = [one for title, one in experiments.items() if title.endswith(AS_RELEASED)]
+        experiment = [*same, *experiments.values()][0]
+        yield start_released(released, plan.released[released], experiment, plan.folder)
+
+
+def _ours(title: str, experiment: Experiment) -> Contender:
     federation = experiment.federation
-    chosen = experiment.config.system.engine
 
     def pids() -> list[int]:
         workers = getattr(federation.engine, "_workers", [])
         return [worker.process.pid for worker in workers]
 
     return Contender(
-        f"protofed {chosen}" + (" (auto)" if engine == "auto" else ""),
+        title,
         1,
         lambda turn: int(federation.play()["samples"]),
         lambda turn: federation.evaluate(participants(experiment, turn)),
@@ -142,27 +138,32 @@ def _ours(engine: str, experiment: Experiment) -> Contender:
 
 
 def _loops(name: str, experiment: Experiment, several: int) -> list[Contender]:
-    found = [_loop("bare loop", 1, Bare(experiment))]
+    found = [_loop("bare loop, 1 thread", 1, Bare(experiment))]
     if several > 1:
-        found.append(_loop("bare loop", several, Bare(experiment)))
-    found.append(_loop("naive loop", 1, Naive(experiment)))
+        found.append(_loop(f"bare loop, {several} threads", several, Bare(experiment)))
+    found.append(_loop("naive loop, 1 thread", 1, Naive(experiment)))
     if name == "w1":
-        found.append(_loop(BY_HAND.removesuffix(", 1 thread"), 1, ByHand(experiment)))
+        found.append(_loop(BY_HAND, 1, ByHand(experiment)))
+        found.append(_loop(STACKED, 1, StackedByHand(experiment), limit=True))
+    else:
+        found.append(_loop(KERNELS, 1, Kernels(experiment), limit=True))
     return found
 
 
-def _loop(title: str, threads: int, loop: Loop) -> Contender:
+def _loop(title: str, threads: int, loop: Loop, limit: bool = False) -> Contender:
     experiment = loop.experiment
     tests = type(loop).test is not Loop.test
     return Contender(
-        f"{title}, {threads} thread{'s' if threads > 1 else ''}",
+        title,
         threads,
         lambda turn: loop.round(participants(experiment, turn), experiment.task.epochs),
         (lambda turn: loop.test(participants(experiment, turn))) if tests else None,
+        limit=limit,
     )
 
 
 def participants(experiment: Experiment, round: int) -> list[int]:
+    """Clients of a round, as the federation draws them."""
     task, plan = experiment.task, experiment.config.rounds
     sampling = plan.sampling or task.algorithm.sampling
     drawn = draw(plan, sampling, task.clients, task.epochs, task.seed, round, experiment.data.size)

@@ -16,16 +16,16 @@ import torch
 from protofed.engines.workers import own_cores
 from protofed.ops.prototypes import means
 
+from .child import tell, told_to_go
 from .peer_client import prototype_sums, train, w1
-from .peers import tell, told_to_go
 
 POLL_SECONDS = 0.01
 
 
 def main(folder: str, size: str) -> None:
-    from protofed.flower.simulation import QUIET
+    from protofed.flower.ray_place import ALONE, QUIET
 
-    os.environ.update(QUIET)
+    os.environ.update({**QUIET, **ALONE})
     from flwr.clientapp import ClientApp
     from flwr.serverapp import ServerApp
     from flwr.simulation import run_simulation

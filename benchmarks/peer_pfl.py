@@ -26,8 +26,8 @@ from torch import Tensor, nn
 
 from protofed.ops.prototypes import means
 
+from .child import tell, told_to_go
 from .peer_client import loss, prototype_sums, w1
-from .peers import tell, told_to_go
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,8 @@ in a process of its own, so that its peak memory is its own.
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,7 +25,7 @@ from protofed.engines.sampling import Rounds
 from protofed.engines.store import Store
 from protofed.models.base import Model
 
-from .machine import child_environment, memory_mb
+from .machine import Span, child_environment, interleaved, memory_mb
 
 PARTICIPANTS = (10, 100, 1_000, 10_000)
 REGISTERED = (1_000, 10_000, 100_000, 1_000_000)
@@ -92,30 +90,35 @@ def point(clients: int, sampled: int, rounds: int) -> dict[str, Any]:
     """Some rounds in this process: median seconds, and the peak memory above that of a bare start."""
     torch.set_num_threads(1)
     before = memory_mb("VmRSS")
-    index = np.zeros(clients, dtype=np.int8)
-    task = Task(FedProto(), [Group("mlp", _model)], index, CLASSES, (DIM,), batch_size=8)
-    data = SharedData(clients)
-    federation = Federation(task, data, Cohort(task, data, Store()), Rounds(sample=sampled))
-    seconds = []
-    for _ in range(rounds + 1):
-        started = time.perf_counter()
-        federation.play()
-        seconds.append(time.perf_counter() - started)
+    federation = federation_of(clients, sampled)
+    turns = interleaved({"round": federation.play}, rounds)["round"]
     return {
         "registered": clients,
         "participants": sampled,
-        "seconds": statistics.median(seconds[1:]),
-        "fastest_seconds": min(seconds[1:]),
+        **Span.of([turn.wall for turn in turns]).named("seconds"),
+        **Span.of([turn.cpu for turn in turns]).named("cpu_seconds"),
         "peak_mb": memory_mb("VmHWM"),
         "own_mb": memory_mb("VmHWM") - before,
     }
 
 
+def federation_of(clients: int, sampled: int) -> Federation:
+    """So many clients of which some take part; the group of each is held as a run holds it."""
+    task = Task(FedProto(), [Group("mlp", _model)], np.full(clients, 0), CLASSES, (DIM,), batch_size=8)
+    data = SharedData(clients)
+    return Federation(task, data, Cohort(task, data, Store()), Rounds(sample=sampled))
+
+
 def _apart(clients: int, sampled: int, rounds: int) -> dict[str, Any]:
-    code = "import json, sys; from benchmarks.scale import point; "
-    code += "sys.stdout.write(json.dumps(point(*map(int, sys.argv[1:]))))"
+    return in_a_process("scale", "point", clients, sampled, rounds)
+
+
+def in_a_process(module: str, function: str, *numbers: int) -> dict[str, Any]:
+    """What a function of these benchmarks gives in a process of its own, with memory of its own."""
+    code = f"import json, sys; from benchmarks.{module} import {function} as work; "
+    code += "sys.stdout.write(json.dumps(work(*map(int, sys.argv[1:]))))"
     done = subprocess.run(
-        [sys.executable, "-c", code, str(clients), str(sampled), str(rounds)],
+        [sys.executable, "-c", code, *map(str, numbers)],
         check=True,
         capture_output=True,
         text=True,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from statistics import median
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ from protofed.core.rng import torch_generator
 from protofed.ops import tgp_server
 from protofed.ops.distances import pairwise_l2
 
-from .machine import interleaved, ratios
+from .machine import interleaved, ratios, spans
 
 CLASSES, DIM, BATCH, LR, DELTA = 10, 512, 10, 0.01, 1.0
 Batches = Callable[[Tensor, Tensor, torch.Generator], Iterator[tuple[Tensor, Tensor]]]
@@ -44,7 +43,7 @@ def server_step(uploads: int, epochs: int, repeats: int) -> dict[str, Any]:
         "rows": len(rows),
         "epochs": epochs,
         "repeats": repeats,
-        "seconds": {name: median(each) for name, each in timed.items()},
+        **spans(timed),
         **ratios(timed, "protofed"),
         "largest_difference": max(float((ours[n] - reference[n]).abs().max()) for n in ours),
     }

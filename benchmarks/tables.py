@@ -28,9 +28,11 @@ def tables(results: dict[str, Any]) -> Iterator[Grid]:
         yield _server_step(results["server_step"])
     if "scale" in results:
         yield from _scale(results["scale"])
-    goals = judged(results)
-    if goals:
-        yield _goals(goals)
+    if "starts" in results:
+        yield _starts(results["starts"])
+    if "deployed" in results:
+        yield _deployed(results["deployed"])
+    yield _goals(judged(results))
 
 
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
@@ -46,12 +48,12 @@ def write_markdown(file: Path, text: str) -> None:
 
 def markdown(results: dict[str, Any], figure: str | None = None) -> str:
     """The figures as part of a page: commands, machine, tables; `figure` is the path to the picture."""
-    about = results["machine"]
+    about, after = results["machine"], results.get("load_after", "unknown")
     lines = ["```sh", *results["commands"], "```", ""]
     lines += [
         f"On {about['processor']}, {about['cores']} cores (a process on each does {about['parallel']} times "
         f"the work of one process alone), {about['memory_gb']} GB, torch {about['torch']}, Python "
-        f"{about['python']}; load before the start: {about['load']}.",
+        f"{about['python']}; load {about['load']} at the start, {after} at the end.",
         "",
     ]
     if results.get("absent"):
@@ -71,61 +73,113 @@ def _line(cells: list[str]) -> str:
 
 
 def _workload(result: dict[str, Any]) -> Grid:
-    rows = result["rows"]
-    others = [row["name"] for row in rows if not row["name"].startswith("protofed")]
-    columns = ["contender", "seconds a round", "fastest", "samples/s", "test, seconds", "peak MB"]
-    columns += [f"× {name}" for name in others]
+    """Least and median seconds, the limit, and how many times as fast as each contender the first row is."""
+    first = result["rows"][0]
+    columns = ["contender", "wall s, least", "median", "CPU s, least", "median", "samples/s", "test: wall s"]
+    columns += ["CPU s", "peak MB", "of the limit", "on all cores", "ours ×, wall", "medians", "CPU"]
     cells = []
-    for row in rows:
-        test = "" if row["test_seconds"] is None else f"{row['test_seconds']:.3f}"
-        figures = [
-            f"{row['seconds']:.3f}",
-            f"{row['fastest_seconds']:.3f}",
-            f"{row['samples_per_second']:,.0f}",
-            test,
-            f"{row['peak_mb']:,.0f}",
-        ]
-        cells.append([row["name"], *figures, *(f"{row['ratios'][name]:.2f}" for name in others)])
+    for row in result["rows"]:
+        keys = ("fastest_seconds", "seconds", "fastest_cpu_seconds", "cpu_seconds")
+        tests = ("fastest_test_seconds", "fastest_test_cpu_seconds")
+        shares = ("fastest_limit_share", "fastest_limit_share_of_all_cores")
+        ours = [first[key][row["name"]] for key in RATIOS]
+        cells.append(
+            [
+                row["name"],
+                *(f"{row[key]:.3f}" for key in keys),
+                f"{row['fastest_samples_per_second']:,.0f}",
+                *("" if row[key] is None else f"{row[key]:.3f}" for key in tests),
+                f"{row['peak_mb']:,.0f}",
+                *(f"{row[key]:.2f}" for key in shares),
+                *(f"{ratio:.2f}" for ratio in ours),
+            ]
+        )
     note = (
-        f"{result['samples']:,} samples a round, {result['data']}, medians of {result['repeats']}. "
-        "Peak memory is that of the process with all contenders, and of the workers."
+        f"{result['samples']:,} samples a round, {result['data']}, {result['repeats']} turns, "
+        f"{_load(result)}. Peak memory is that of the process with all contenders, and of workers."
     )
     return Grid(f"{result['workload'].upper()}: {result['title']}", columns, cells, note)
 
 
+def _load(found: dict[str, Any]) -> str:
+    before, after = found.get("load", ("unknown", "unknown"))
+    return f"load {before} before and {after} after"
+
+
 def _aggregation(found: dict[str, Any]) -> Grid:
-    micro = found["microseconds_per_upload"]
-    rows = [[name, f"{micro[name]:.2f}", f"{ratio:.2f}"] for name, ratio in found["ratios"].items()]
     classes, dim = found["shape"]
     growth = ", ".join(f"{mb:.1f} MB with {int(count):,}" for count, mb in found["growth_mb"].items())
     title = f"aggregation: {found['uploads']:,} uploads of {classes} × {dim}"
-    columns = ["uploads", "µs an upload", "× plain sum"]
-    return Grid(title, columns, rows, f"Memory grew by {growth} uploads.")
+    columns = ["uploads", "µs an upload, least", "median", "CPU µs, least", "× plain sum", "medians", "CPU"]
+    return Grid(
+        title,
+        columns,
+        _ways(found, 1e6 / found["uploads"]),
+        f"Memory grew by {growth} uploads; {_load(found)}.",
+    )
+
+
+SECONDS = ("fastest_seconds", "seconds", "fastest_cpu_seconds")
+RATIOS = ("fastest_ratios", "ratios", "fastest_cpu_ratios")
+
+
+def _ways(found: dict[str, Any], scale: float = 1.0) -> list[list[str]]:
+    """Seconds of each way, and their ratios to the one that all are held against."""
+    return [
+        [
+            name,
+            *(f"{scale * found[key][name]:.3f}" for key in SECONDS),
+            *(f"{found[key][name]:.2f}" for key in RATIOS),
+        ]
+        for name in found["ratios"]
+    ]
 
 
 def _server_step(found: dict[str, Any]) -> Grid:
-    seconds = found["seconds"]
-    rows = [[name, f"{seconds[name]:.3f}", f"{ratio:.2f}"] for name, ratio in found["ratios"].items()]
     title = f"FedTGP's server step: {found['rows']} prototypes, {found['epochs']} epochs"
-    note = f"Largest difference to autograd, float32: {found['largest_difference']:.1e}."
-    return Grid(title, ["way", "seconds", "× protofed"], rows, note)
+    note = f"Largest difference to autograd, float32: {found['largest_difference']:.1e}; {_load(found)}."
+    columns = ["way", "seconds, least", "median", "CPU s, least", "× protofed", "medians", "CPU"]
+    return Grid(title, columns, _ways(found), note)
 
 
 def _scale(found: dict[str, Any]) -> Iterator[Grid]:
-    columns = ["clients", "seconds a round", "ms a participant", "peak MB", "of it above the start"]
+    columns = ["clients", "seconds a round, least", "median", "CPU s, least", "ms a participant", "peak MB"]
+    columns += ["of it above the start"]
     for key, title in (
         ("participants", "participants: all clients take part"),
         ("registered", f"registered clients: {found['sampled']} take part"),
     ):
         rows = []
         for point in found[key]:
-            each = f"{1e3 * point['seconds'] / point['participants']:.2f}"
+            seconds = [f"{point[name]:.3f}" for name in SECONDS]
+            each = f"{1e3 * point['fastest_seconds'] / point['participants']:.2f}"
             memory = [f"{point['peak_mb']:.0f}", f"{point['own_mb']:.0f}"]
-            rows.append([f"{point[key]:,}", f"{point['seconds']:.3f}", each, *memory])
-        yield Grid(title, columns, rows)
+            rows.append([f"{point[key]:,}", *seconds, each, *memory])
+        yield Grid(title, columns, rows, f"{_load(found)}.".capitalize())
+
+
+def _starts(found: dict[str, Any]) -> Grid:
+    rows = [[f"`{name}`", *(f"{found[key][name]:.3f}" for key in SECONDS)] for name in found["seconds"]]
+    columns = ["command", "seconds, least", "median", "CPU s, least"]
+    note = f"{found['repeats']} turns, {_load(found)}; `protofed run`: up to its first step."
+    return Grid("starts", columns, rows, note)
+
+
+def _deployed(found: dict[str, Any]) -> Grid:
+    rows = [
+        [
+            f"{line['payload']}, {line['upload']}",
+            *(f"{line[key] / 1000:.2f}" for key in ("least_ms", "ms")),
+            f"{line.get('cpu_seconds', float('nan')):.2f}",
+        ]
+        for line in found["lines"]
+    ]
+    note = f"`protofed deploy measure --deployed`; {_load(found)}."
+    columns = ["payload, upload", "seconds a round, least", "median", "CPU s"]
+    return Grid("deployed: a round over TLS, three clients on this machine", columns, rows, note)
 
 
 def _goals(goals: list[dict[str, Any]]) -> Grid:
-    keys = ("title", "goal", "stretch", "reached", "fastest")
-    rows = [[*(goal[key] for key in keys), "yes" if goal["met"] else "no"] for goal in goals]
-    return Grid("goals", ["ratio", "goal", "stretch", "reached", "fastest turns", "met"], rows)
+    keys = ("title", "goal", "stretch", "fastest", "reached", "cpu", "verdict")
+    columns = ["", "goal", "stretch", "reached, least turns", "medians", "least CPU", "verdict"]
+    return Grid("goals", columns, [[goal[key] for key in keys] for goal in goals])
