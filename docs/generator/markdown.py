@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 import sys
@@ -64,6 +65,8 @@ def source_file(thing: Any) -> str:
 
 def shown_value(value: Any) -> str:
     """A default as it is written on the command line."""
+    if value is dataclasses.MISSING:
+        return "must be given"
     if value in (None, "", ()):
         return "none"
     text = "+".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -13,13 +13,14 @@ from protofed.data import partitions, sources
 from protofed.models.base import families
 from protofed.trust.attacks._base import attacks
 from protofed.trust.defences._base import defences
+from protofed.trust.levels import levels
 
 from .commands import commands, settings
 from .examples import Seen, play
 from .methods import method_page, overview
 from .python import python, python_method
 from .recipes import recipes
-from .registries import entries, groups
+from .registries import entries, groups, options_of_each
 
 _RESULTS = Path(__file__).parents[1] / "results"
 
@@ -45,6 +46,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "groups": groups,
     "attacks": lambda: entries(attacks, "###"),
     "defences": lambda: entries(defences, "###"),
+    "levels": lambda: options_of_each(levels),
     "recipes": recipes,
     "methods": lambda: overview(examples()),
     "results": results,

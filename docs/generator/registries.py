@@ -1,4 +1,4 @@
-"""Lists of data sets, partitioners, models, attacks and defences, made from their registries."""
+"""Lists of data sets, partitioners, models, attacks, defences, levels of privacy: from their registries."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ def entries(registry: Registry[Any], level: str = "##") -> str:
 def _entry(cls: type, name: str, level: str) -> str:
     parts = [f"{level} {name}", prose(module_text(cls)), options_table(cls), f"Source: {source_file(cls)}"]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def options_of_each(registry: Registry[Any]) -> str:
+    """What each is in a line, and its options; for those that share a file."""
+    parts = [f"**{name}**: {registry.summary(name)}\n\n{options_table(registry[name])}" for name in registry]
+    return "\n\n".join(parts)
 
 
 def groups() -> str:

@@ -9,4 +9,12 @@ segmentations.py        what the models of several runs say of the same images (
 advise.py               FedProto's bounds, with constants estimated on the run
 choose_method.py        which method for which data: rules, each with its reason and page
 profile.py              where the time of a round goes
+
+leakage.py              what attacks find in a run's uploads, with each protection on and off
+revealed.py             what each client revealed: classes, counts, numbers
+uploads_again.py        uploads of a run, made once more, and what can be read of them
+protections.py          noise, secure sums and coarse numbers put on the same uploads
+membership.py           whether a sample was among the training samples
+inversion.py            inputs found from prototypes; reconstructions.py: at one client, in all ways
+canaries.py             an ε that tests prove, which must lie below the one that is claimed
 """

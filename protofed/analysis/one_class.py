@@ -13,13 +13,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..core.client import begin, finish
 from ..core.errors import ConfigError
 from ..core.record import Record
-from ..core.task import ClientTurn
 from ..experiment import Experiment
 from ..ops.prototypes import features
 from .run_metrics import evaluated_net
+from .uploads_again import upload_of
 
 
 class Placed(NamedTuple):
@@ -49,7 +48,8 @@ def one_class(experiment: Experiment, cls: int, most: int) -> OneClass:
         z, y = features(evaluated_net(experiment, client), experiment.data.train(client))
         z = z[y == cls][: -(-most // len(clients))]
         samples.append((client, z, torch.ones(len(z))))
-        rows, weight = _of_class(uploaded(experiment, client), cls, experiment.task.algorithm.name)
+        up = upload_of(experiment, experiment.task.algorithm.legs[-1], client, train=False).up
+        rows, weight = _of_class(up, cls, experiment.task.algorithm.name)
         local.append((client, rows, weight))
     found = experiment.task.algorithm.prototypes(experiment.federation.state)
     if found is None:
@@ -59,19 +59,6 @@ def one_class(experiment: Experiment, cls: int, most: int) -> OneClass:
     weight = torch.ones(len(mean)) if weights is None or len(weights) != len(mean) else weights
     own = classes == cls
     return OneClass(_placed(samples), _placed(local), _placed([(-1, mean[own], weight[own])]))
-
-
-@torch.no_grad()
-def uploaded(experiment: Experiment, client: int) -> Record:
-    """What the client would upload as its model stands; nothing is kept of it."""
-    task, federation = experiment.task, experiment.federation
-    leg = task.algorithm.legs[-1]
-    turn = ClientTurn(task, max(1, federation.round), leg.name, client=client, epochs=task.epochs)
-    down = task.algorithm.broadcast(federation.state, turn)
-    state = federation.engine.store.get(client)
-    session = begin(turn, leg, state, experiment.data.train(client), down)
-    up: Record = finish(session, task.live(turn.group)).up
-    return up
 
 
 def _of_class(up: Record, cls: int, method: str) -> tuple[Tensor, Tensor]:

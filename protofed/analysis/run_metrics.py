@@ -46,7 +46,7 @@ NetOf = Callable[[Experiment, int], BoundNet]
 
 def evaluated_net(experiment: Experiment, client: int) -> BoundNet:
     """The model that is tested at this client, in eval mode."""
-    return _net(experiment, client, _evaluated(experiment, client))
+    return _net(experiment, client, evaluated_tensors(experiment, client))
 
 
 @torch.no_grad()
@@ -65,7 +65,8 @@ def trained_net(experiment: Experiment, client: int) -> BoundNet:
     return _net(experiment, client, {**outcome.state.kept, **getattr(outcome.up, "weights", {})})
 
 
-def _evaluated(experiment: Experiment, client: int) -> Tree:
+def evaluated_tensors(experiment: Experiment, client: int) -> Tree:
+    """The tensors of that model."""
     task, federation = experiment.task, experiment.federation
     turn = ClientTurn(task, federation.round, "eval", client=client)
     with torch.no_grad():
@@ -211,7 +212,7 @@ def full_gradient(experiment: Experiment, client: int) -> Tensor:
     """∇L_k of the tested model's cross-entropy over all training samples, as one vector."""
     task, data = experiment.task, experiment.data.train(client)
     names = [n for n in task.names(task.group_of(client)).parameters if n.startswith("model.")]
-    tensors = _evaluated(experiment, client)
+    tensors = evaluated_tensors(experiment, client)
     leaves = {n: tensors[n].detach().clone().requires_grad_() for n in names}
     net = _net(experiment, client, {**tensors, **leaves})
     total = {n: torch.zeros_like(t) for n, t in leaves.items()}

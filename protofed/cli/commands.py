@@ -26,6 +26,7 @@ COMMANDS = {  # in the order of `protofed --help`
     "advise": Listed("advise", "which method for my data; bounds from FedProto's theory"),
     "onboard": Listed("onboard", "let a new client join a finished run"),
     "forget": Listed("forget", "take a client out of a run, as if it had never been there"),
+    "privacy": Listed("privacy", "what clients revealed, and what attacks find in it"),
     "compare": Listed("compare", "compare methods on one setting"),
     "reproduce": Listed("reproduce", "reproduce a published table"),
     "sweep": Listed("sweep", "run a method over values of options or settings"),

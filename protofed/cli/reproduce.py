@@ -40,7 +40,8 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         "--publish",
         type=Path,
         metavar="FILE.md",
-        help="also write the page here, and its outcome as FILE.json beside it, as docs/results keeps them",
+        help="also write the page here, and its outcome as FILE.json beside it, as docs/results keeps them; "
+        "cells that it has from earlier calls stay",
     )
     add_study_flags(parser, None, "runs/RECIPE")
     add_settings(parser, None)
@@ -70,7 +71,8 @@ def command(args: argparse.Namespace) -> int:
     if recipe.about.x and paper.can_draw():
         paths.append(draw_recipe(recipe, found, out / f"{name}.png"))
     if args.publish:
-        paths += publish(args.publish, recipe, found, checked, text, given_command())
+        whole = plan_reproduction(recipe, Selection((), (), args.seeds, settings_of(args)))
+        paths += publish(args.publish, recipe, whole, cells(recipe, whole, done), given_command())
     tables = [
         compact(recipe, found),
         *rounds_table(recipe, found),

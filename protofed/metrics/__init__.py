@@ -6,4 +6,5 @@ formulas.py        measures that the papers report beside accuracy
 released.py        FedProto's ± as its released evaluation prints it
 entropy.py         of predictions and features at every pixel
 theory.py          FedProto's convergence bounds
+attack_scores.py   what attacks on privacy found: PSNR, AUC, TPR at an FPR, a lower bound of ε
 """

@@ -10,6 +10,7 @@ style.py       colours and numbers, the same wherever a chart is drawn
 html.py        content → one page that opens offline; the scripts that draw any chart are in page/
 paper.py       any chart → matplotlib; figures.py: all charts of a report as files
 clusters.py    t-SNE of one class; entropy_grid.py: segmentations and entropy maps of runs
+reconstruction_grid.py  training images beside what attacks on privacy find of them
 class_histograms.py  how many classes clients have
 live.py        the page over HTTP on this machine while a run goes on
 loopback.py    pages for programs of this machine only

@@ -40,13 +40,18 @@ def draw_grid(images: Images, maps: Mapping[str, Maps], path: Path) -> Path:
         _last(grid, images)
         for row in range(down):
             grid[row][0].set_ylabel(list(ROWS.values())[row % len(ROWS)])
-        for axes in grid.flat:
-            axes.set(xticks=[], yticks=[])
-            axes.grid(False)
-        try:
-            figure.savefig(path, dpi=200)
-        except OSError as error:
-            raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+        return save_pictures(figure, grid, path)
+
+
+def save_pictures(figure: Any, grid: Any, path: Path) -> Path:
+    """Write a grid of pictures, whose axes say nothing."""
+    for axes in grid.flat:
+        axes.set(xticks=[], yticks=[])
+        axes.grid(False)
+    try:
+        figure.savefig(path, dpi=200)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
     return path
 
 
