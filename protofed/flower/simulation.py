@@ -19,6 +19,7 @@ import queue
 import shutil
 import subprocess
 import threading
+import time
 import weakref
 from collections.abc import Mapping
 from functools import lru_cache
@@ -40,6 +41,7 @@ from .vault import Vault
 
 log = logging.getLogger("protofed")
 START_SECONDS = 180  # Ray needs 10 to 30 s, more on a busy machine
+REGISTERED_SECONDS = 0.02  # between two looks for the nodes
 
 
 def simulated(
@@ -93,9 +95,20 @@ class Runtime:
         return self._grid
 
     def ids(self) -> dict[int, int]:
-        """Node of each client. Ids are random, and any node can act for any client: sorted order."""
-        if len(self._ids) < self.nodes:
+        """Node of each client. Ids are random, and any node can act for any client: sorted order.
+
+        Flower registers its nodes while the server app runs already, so the first look may find only some.
+        """
+        end = time.monotonic() + START_SECONDS
+        while len(self._ids) < self.nodes:
             self._ids = sorted(self.grid().get_node_ids())
+            if len(self._ids) < self.nodes:
+                if time.monotonic() > end:
+                    raise EngineError(
+                        f"Flower's simulation has {len(self._ids)} of {self.nodes} nodes "
+                        f"after {START_SECONDS} s"
+                    )
+                time.sleep(REGISTERED_SECONDS)
         return dict(enumerate(self._ids))
 
     def close(self) -> None:

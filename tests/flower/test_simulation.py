@@ -10,9 +10,11 @@ import pytest
 from test_every_method import GENTLE, assert_same
 
 from protofed.core.algorithm import methods
+from protofed.core.errors import EngineError
 from protofed.core.user_files import short_name
 from protofed.engines.store import Store
 from protofed.engines.transport import Transport
+from protofed.flower import simulation
 from protofed.flower.simulation import Runtime, SimulationLink, on_runtime
 from protofed.testing import COUNTS, Toy
 
@@ -68,6 +70,38 @@ def test_simulation_equals_sequential(runtime):
     for method in (*SOME, OWN):
         check(runtime, method)
     check_restored(runtime)
+
+
+class _Registering:
+    """A grid whose nodes join one by one, as Flower's do while the server app runs already."""
+
+    def __init__(self, nodes):
+        self.nodes, self.looks = nodes, 0
+
+    def get_node_ids(self):
+        self.looks += 1
+        return [70, 50, 60][: min(self.looks, self.nodes)]
+
+
+def starting(monkeypatch, grid):
+    runtime = Runtime(3, workers=1)
+    monkeypatch.setattr(runtime, "grid", lambda: grid)
+    return runtime
+
+
+def test_nodes_that_register_late_are_waited_for(monkeypatch):
+    runtime = starting(monkeypatch, _Registering(nodes=3))
+    assert runtime.ids() == {0: 50, 1: 60, 2: 70}
+    assert runtime.grid().looks == 3
+    runtime.close()
+
+
+def test_nodes_that_never_register_are_told(monkeypatch):
+    monkeypatch.setattr(simulation, "START_SECONDS", 0.05)
+    runtime = starting(monkeypatch, _Registering(nodes=2))
+    with pytest.raises(EngineError, match=r"has 2 of 3 nodes after 0\.05 s"):
+        runtime.ids()
+    runtime.close()
 
 
 @pytest.mark.slow
