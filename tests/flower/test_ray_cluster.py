@@ -48,8 +48,9 @@ class Cluster:
     def __init__(self, folder: Path):
         self.folder = folder
         self.address = f"{HEAD}:{free_port()}"
+        kept = {name: value for name, value in os.environ.items() if name not in ray_place.ALONE}
         self.environment = {
-            **os.environ,
+            **kept,  # without what a simulation that ran in this process before has set for itself
             **ray_place.QUIET,
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
