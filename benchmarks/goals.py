@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .measure import AS_RELEASED, STACKED
+from .measure import AS_RELEASED, IN_A_RUN, STACKED
 from .peers import PEERS
 from .released import RELEASED
 from .starts import FIRST_STEP, HELP
@@ -120,7 +120,8 @@ def _faster(workload: str, than: str, end: str = "") -> Reached:
 
 def _whole_round(workload: str) -> Reached:
     def reached(results: Results) -> float | None:
-        ours, other = _row(results, workload, "protofed"), _row(results, workload, RELEASED["htfllib"].title)
+        other = _row(results, workload, RELEASED["htfllib"].title)
+        ours = _row(results, workload, "protofed", IN_A_RUN)
         if not ours or not other:
             return None
         whole = [row["seconds"] + row["test_seconds"] for row in (other, ours)]

@@ -29,6 +29,8 @@ BY_HAND = "tensor work by hand, 1 thread"
 STACKED = "stacked step by hand, 1 thread"
 KERNELS = "kernels alone, 1 thread"
 AS_RELEASED = ", as released"
+IN_A_RUN = ", as in a run"
+WHOLE_ROUNDS = ("w2", "w2p")  # where rounds with their tests are compared
 RELEASED_FOR = {"w1": "fedproto", "w2": "htfllib", "w2p": "htfllib"}
 
 
@@ -52,6 +54,8 @@ def bench(name: str, plan: Plan, tell: Tell) -> dict[str, Any]:
     experiments, about = _experiments(name, plan)
     first = next(iter(experiments.values()))
     contenders = [_ours(title, experiment) for title, experiment in experiments.items()]
+    if name in WHOLE_ROUNDS:
+        contenders.insert(1, _ours(contenders[0].name + IN_A_RUN, first, beside=True))
     contenders += _loops(name, first, own_cores() if plan.all_threads and not plan.small else 1)
     children: list[Child] = []
     try:
@@ -121,7 +125,9 @@ def _children(name: str, plan: Plan, experiments: Mapping[str, Experiment]) -> A
         yield start_released(released, plan.released[released], experiment, plan.folder)
 
 
-def _ours(title: str, experiment: Experiment) -> Contender:
+def _ours(title: str, experiment: Experiment, beside: bool = False) -> Contender:
+    """`beside`: the round is told who is tested after it, as a run tells it, so that idle processes begin with
+    the test: then only the sum of training and test means something. Else the two are timed apart."""
     federation = experiment.federation
 
     def pids() -> list[int]:
@@ -131,7 +137,7 @@ def _ours(title: str, experiment: Experiment) -> Contender:
     return Contender(
         title,
         1,
-        lambda turn: int(federation.play()["samples"]),
+        lambda turn: int(federation.play(participants(experiment, turn) if beside else ())["samples"]),
         lambda turn: federation.evaluate(participants(experiment, turn)),
         pids,
     )

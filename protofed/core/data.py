@@ -12,6 +12,7 @@ from torch import Tensor
 from .errors import ConfigError
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
+TOGETHER = 192  # of 512, feature maps are so large that the allocator takes each anew from the system
 ORDERED_BYTES = 16_000_000  # of samples and labels that an epoch puts into its order at once
 
 
@@ -58,9 +59,9 @@ class LocalData:
         """All samples in order, in large pieces: for passes without training. With `drop_last` those of one
         epoch's whole batches.
 
-        512 at a time, or 32 with dense labels, whose feature maps and logits need more memory.
+        192 at a time, or 32 with dense labels, whose feature maps and logits need more memory.
         """
-        size = size or (512 if self.y.ndim == 1 else 32)
+        size = size or (TOGETHER if self.y.ndim == 1 else 32)
         x, y = (self.x, self.y) if self.passed is None else (self.x[self.passed], self.y[self.passed])
         for start in range(0, len(x), size):
             yield x[start : start + size], y[start : start + size]
@@ -167,8 +168,9 @@ def in_batches(
     few = data.x.nbytes + data.y.nbytes <= ORDERED_BYTES
     for order, last in orders:
         order = order.to(data.x.device)
-        x, y = (data.x[order], data.y[order]) if few else (data.x, data.y)
-        for start in range(0, len(order), size):
-            idx = order[start : start + size]
-            rows = slice(start, start + size) if few else idx
-            yield x[rows], y[rows], idx, last
+        rows = order.split(size)
+        if few:  # all pieces in one call: a slice for each batch takes several times as long
+            pieces = zip(data.x[order].split(size), data.y[order].split(size), rows)
+            yield from ((x, y, idx, last) for x, y, idx in pieces)
+        else:
+            yield from ((data.x[idx], data.y[idx], idx, last) for idx in rows)

@@ -81,7 +81,7 @@ def keep_masks(seeds: Tensor, number: int, shape: tuple[int, ...], keep: float, 
     """0/1 masks [K, …] of one layer of K clients, each with its seed: numbers below `keep` are kept."""
     starts = seeds * LAYERS + number
     drawn = random_words(starts, math.prod(shape)) < int(keep * 2**64) - 2**63
-    return drawn.to(dtype).view(len(seeds), *shape)
+    return drawn.to(dtype).view(seeds.shape[0], *shape)
 
 
 def random_words(starts: Tensor, count: int) -> Tensor:

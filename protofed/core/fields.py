@@ -132,7 +132,7 @@ def still_sound(specs: Sequence[Spec], joined: Joined, sizes: Mapping[str, int])
     tensors = [spec for spec in specs if spec.dims is not None]
     return joined.fields.keys() == {spec.name for spec in tensors} and all(
         _fits(joined.fields[spec.name], spec, sizes)
-        and len(joined.fields[spec.name]) == sum(joined.rows.get(spec.dims[0], ()))
+        and joined.fields[spec.name].shape[0] == sum(joined.rows.get(spec.dims[0], ()))
         for spec in tensors
         if spec.dims
     )

@@ -70,8 +70,13 @@ class Checks:
     def _distinct(self, block: Block) -> bool:
         """Whether no upload of the block has a class twice."""
         cls, rows = block.joined.fields[block.kind.distinct], block.joined.rows
-        lengths = torch.tensor(next(r for r in rows.values() if sum(r) == len(cls)), device=cls.device)
-        owner = torch.repeat_interleave(torch.arange(len(lengths), device=cls.device), lengths)
+        total, device = cls.shape[0], cls.device
+        lengths = next(r for r in rows.values() if sum(r) == total)
+        owner = torch.arange(len(lengths), device=device)
+        if min(lengths) == max(lengths):  # as mostly: no list of lengths has to become a tensor
+            owner = owner[:, None].expand(-1, lengths[0]).reshape(total)
+        else:
+            owner = owner.repeat_interleave(torch.tensor(lengths, device=device), output_size=total)
         return int(torch.bincount(owner * self.task.C + cls).max()) == 1
 
     @property

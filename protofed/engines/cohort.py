@@ -144,7 +144,7 @@ class Stacked(Trainer):
         """Losses [k] and sums [k, …] of k clients."""
         if self.carried:
             net = CarriedNet(self.net.modules, tensors, "model", self.net.frozen)
-            return self.loss(net, batch, _spread(view, self.dims, len(batch.y)))
+            return self.loss(net, batch, _spread(view, self.dims, batch.y.shape[0]))
 
         def one(tensors: Tree, batch: Batch, view: Any) -> Loss:
             return self.loss(StackedNet(self.net.modules, tensors, "model", self.net.frozen), batch, view)

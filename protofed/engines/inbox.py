@@ -100,8 +100,7 @@ class Inbox:
         if self.engine.checks is not None and not self.engine.checks.together(block, joined_here):
             return self._each(list(block))
         self.answered.update(block.clients)
-        for client, state in zip(block.clients, block.states):
-            self.engine.store.put(client, state)
+        self.engine.store.put_all(block.clients, block.states)
         self.tally.count(block.works)
         self.tally.up = self.tally.up + block.payload()
         return block.for_method()

@@ -109,7 +109,7 @@ class CarriedNet(StackedNet):
     """The same without vmap, for a loss that carries clients itself: inputs and results have their axis."""
 
     def _stacked(self, module: nn.Module, prefix: str, x: Tensor) -> Tensor:
-        return run_stacked(module, self.bound, x, len(x), prefix)
+        return run_stacked(module, self.bound, x, x.shape[0], prefix)
 
 
 class _Forward(torch.autograd.Function):

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..core.answer import ClientState
@@ -41,10 +41,15 @@ class Store:
 
     def put(self, client: int, state: ClientState) -> None:
         """A new state; an empty one counts only in place of another."""
-        if state.kept or state.mem or client in self._states or client in self._on_disk:
-            self.changed.add(client)
-            self._on_disk.discard(client)
-            self._hold(client, state)
+        self.put_all((client,), (state,))
+
+    def put_all(self, clients: Iterable[int], states: Iterable[ClientState]) -> None:
+        """The new states of many clients; where the server stores nothing, one look at each."""
+        for client, state in zip(clients, states):
+            if state.kept or state.mem or client in self._states or client in self._on_disk:
+                self.changed.add(client)
+                self._on_disk.discard(client)
+                self._hold(client, state)
 
     def drop(self, client: int) -> None:
         """Forget a client's state."""

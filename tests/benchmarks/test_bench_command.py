@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks.__main__ import main
-from benchmarks.measure import BY_HAND, KERNELS, STACKED
+from benchmarks.measure import BY_HAND, IN_A_RUN, KERNELS, STACKED, WHOLE_ROUNDS
 from protofed.cli.main import main as protofed
 from protofed.core.stages import STAGES
 
@@ -50,6 +50,7 @@ def test_other_workloads_run_beside_the_loops(name: str, tmp_path: Path) -> None
     assert rows[KERNELS]["limit_share"] == 1.0
     assert rows["protofed sequential"]["ratios"]["protofed sequential"] == 1.0
     assert rows["protofed sequential"]["test_seconds"] > 0
+    assert (f"protofed sequential{IN_A_RUN}" in rows) == (name in WHOLE_ROUNDS)
 
 
 def test_parts_can_be_timed_one_after_the_other(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
