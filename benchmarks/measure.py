@@ -126,8 +126,8 @@ def _children(name: str, plan: Plan, experiments: Mapping[str, Experiment]) -> A
 
 
 def _ours(title: str, experiment: Experiment, beside: bool = False) -> Contender:
-    """`beside`: the round is told who is tested after it, as a run tells it, so that idle processes begin with
-    the test: then only the sum of training and test means something. Else the two are timed apart."""
+    """`beside`: the round is told who is tested after it, as in a run, so that idle processes begin with the
+    test: then only the sum of training and test means something. Else the two are timed apart."""
     federation = experiment.federation
 
     def pids() -> list[int]:

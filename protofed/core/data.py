@@ -168,9 +168,9 @@ def in_batches(
     few = data.x.nbytes + data.y.nbytes <= ORDERED_BYTES
     for order, last in orders:
         order = order.to(data.x.device)
-        rows = order.split(size)
+        rows = torch.split(order, size)
         if few:  # all pieces in one call: a slice for each batch takes several times as long
-            pieces = zip(data.x[order].split(size), data.y[order].split(size), rows)
+            pieces = zip(torch.split(data.x[order], size), torch.split(data.y[order], size), rows)
             yield from ((x, y, idx, last) for x, y, idx in pieces)
         else:
             yield from ((data.x[idx], data.y[idx], idx, last) for idx in rows)
