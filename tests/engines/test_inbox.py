@@ -89,6 +89,27 @@ def test_the_guilty_client_is_named_and_the_others_count(reason: str, together: 
     assert box.answered == {0, 2}
 
 
+@pytest.mark.parametrize(
+    ("classes", "sound"),
+    [
+        ([[0, 1, 2], [1, 2, 3]], True),  # one length, ascending
+        ([[2, 0, 1], [3, 2, 1]], True),  # one length, any order
+        ([[0, 1], [1, 2, 3]], True),
+        ([[3, 1], [3]], True),  # the same class in two uploads
+        ([[0, 1, 2], [1, 3, 3]], False),
+        ([[2, 0, 2], [1, 2, 3]], False),
+        ([[0, 1], [1, 2, 1]], False),
+    ],
+)
+def test_a_class_comes_once_in_an_upload(classes: list[list[int]], sound: bool) -> None:
+    ups = [Protos(torch.ones(len(c), D), torch.tensor(c), torch.ones(len(c)).long(), {}) for c in classes]
+    replies = [answer(client, up) for client, up in enumerate(ups)]
+    checks = Checks(TASK)
+    assert checks.together(block(*replies), sound=True) == sound
+    alone = [checks.problem(reply, FedProto().legs[0], 1) for reply in replies]
+    assert all(reason is None for reason in alone) == sound
+
+
 def test_a_bad_upload_stops_the_round_where_asked() -> None:
     with pytest.raises(MessageError, match="upload of client 1"):
         list(inbox("stop").read([answer(0, upload(2)), answer(1, BAD["not finite"])]))
