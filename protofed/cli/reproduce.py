@@ -41,7 +41,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         type=Path,
         metavar="FILE.md",
         help="also write the page here, and its outcome as FILE.json beside it, as docs/results keeps them; "
-        "cells that it has from earlier calls stay",
+        "rows, columns and seeds that it has from earlier calls stay",
     )
     add_study_flags(parser, None, "runs/RECIPE")
     add_settings(parser, None)
@@ -56,7 +56,8 @@ def command(args: argparse.Namespace) -> int:
         return 0
     recipe = load_recipe(args.recipe)
     check_page(args.publish)
-    plans = plan_reproduction(recipe, Selection(args.methods, args.columns, args.seeds, settings_of(args)))
+    choice = Selection(args.methods, args.columns, args.seeds, settings_of(args))
+    plans = plan_reproduction(recipe, choice)
     out = args.out or Path("runs") / recipe.id
     done = carry_out_plan([planned for plan in plans for planned in plan.runs], out, args)
     found = cells(recipe, plans, done)
@@ -71,8 +72,7 @@ def command(args: argparse.Namespace) -> int:
     if recipe.about.x and paper.can_draw():
         paths.append(draw_recipe(recipe, found, out / f"{name}.png"))
     if args.publish:
-        whole = plan_reproduction(recipe, Selection((), (), args.seeds, settings_of(args)))
-        paths += publish(args.publish, recipe, whole, cells(recipe, whole, done), given_command())
+        paths += publish(args.publish, recipe, choice, done, given_command())
     tables = [
         compact(recipe, found),
         *rounds_table(recipe, found),

@@ -63,8 +63,8 @@ def cells(recipe: Recipe, plans: Sequence[CellPlan], done: Mapping[str, Done]) -
     """All cells, from what is on disk (or computed, for costs)."""
     if recipe.about.costs:
         computed = COSTS[recipe.about.costs]()
-        return [_judged(recipe, p, _empty(recipe, p, computed)) for p in plans]
-    return [_judged(recipe, plan, _from_runs(recipe, plan, done)) for plan in plans]
+        return [judged(recipe, p, _empty(recipe, p, computed)) for p in plans]
+    return [judged(recipe, plan, _from_runs(recipe, plan, done)) for plan in plans]
 
 
 def _empty(recipe: Recipe, plan: CellPlan, computed: Mapping[tuple[str, str], float] | None = None) -> Cell:
@@ -170,7 +170,8 @@ def _incomplete(plan: CellPlan, by_seed: Sequence[Sequence[Outcome]]) -> list[st
 # verdicts
 
 
-def _judged(recipe: Recipe, plan: CellPlan, cell: Cell) -> Cell:
+def judged(recipe: Recipe, plan: CellPlan, cell: Cell) -> Cell:
+    """The cell with its difference from the printed number, and a verdict."""
     difference = cell.ours - cell.paper
     if math.isnan(cell.ours):
         verdict = NOT_MEASURED if cell.seeds else NOT_RUN

@@ -1,8 +1,9 @@
 """Cells of earlier calls, in the outcome beside a page: a table that takes days is run part by part.
 
-A cell is kept whole, with the values of its runs and clients, so that a claim can be judged between rows that
-were run on different days. It counts as long as the recipe, with the settings that are given, still plans the
-same runs for it.
+What is kept of a cell are its seeds, each whole, with the values of its runs and clients. So a call may add
+rows, columns or seeds to those that are there, and a claim can be judged between rows that were run on
+different days. A seed counts as long as the recipe, with the settings that are given, still plans the same
+runs for it.
 """
 
 from __future__ import annotations
@@ -10,53 +11,156 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..core.checksums import digest
 from ..core.errors import ConfigError, RunError
 from ..runs.files import read_json
-from .cells import Cell
+from .cells import Cell, cells, judged
 from .evidence import Evidence
-from .likeness import Training
-from .reproduce import CellPlan
+from .likeness import Training, joined_texts
+from .recipe import About, Recipe
+from .reproduce import CellPlan, Selection, plan_reproduction, seeds_of
+from .runner import Done
+from .statistics import mean, sample_std
 
 log = logging.getLogger(__name__)
 DIGITS = 6
 Named = tuple[str, str]  # row, column
+Parts = Mapping[str, Cell]  # the seeds of a cell, by what each rests on
 
 
-def marks(plans: Sequence[CellPlan]) -> dict[Named, str]:
-    """What each cell rests on: the keys of its runs."""
-    return {(plan.row.name, plan.column.name): _mark(plan) for plan in plans}
+@dataclass(frozen=True)
+class Kept:
+    """A cell of all its seeds that are finished, and these one by one."""
+
+    cell: Cell
+    parts: Parts = field(default_factory=dict)
+
+
+def with_earlier(recipe: Recipe, choice: Selection, done: Mapping[str, Done], outcome: Path) -> list[Kept]:
+    """The cells of a whole recipe: seeds that this call did not finish are taken from the outcome."""
+    there = _read(outcome)
+    earlier_seeds = {seed for parts in there.values() for part in parts.values() for seed in _seeds(part)}
+    seeds = sorted({*seeds_of(recipe, choice), *earlier_seeds})
+    plans = [_of_seed(recipe, choice, seed) for seed in seeds]
+    found = [cells(recipe, plan, done) for plan in plans]
+    kept = []
+    unused = Counter({name: len(parts) for name, parts in there.items()})
+    for planned, fresh in zip(zip(*plans), zip(*found)):
+        name = (planned[0].row.name, planned[0].column.name)
+        earlier, parts = there.get(name, {}), {}
+        for mark, cell in zip(map(_mark, planned), fresh):
+            unused[name] -= mark in earlier
+            if cell.complete and not math.isnan(cell.ours):
+                parts[mark] = cell
+            elif mark in earlier:
+                parts[mark] = earlier[mark]
+        begun = max(fresh, key=lambda cell: cell.rounds)
+        kept.append(Kept(joined(recipe, planned[0], list(parts.values())) if parts else begun, parts))
+    _tell_unused(outcome, [name for name in there if unused[name] > 0])
+    return kept
+
+
+def _of_seed(recipe: Recipe, choice: Selection, seed: int) -> list[CellPlan]:
+    settings = {**(choice.settings or {}), **({} if recipe.about.costs else {"seed": seed})}
+    return plan_reproduction(recipe, replace(choice, seeds=1, settings=settings))
 
 
 def _mark(plan: CellPlan) -> str:
+    """What a cell rests on: the keys of its runs."""
     return digest(repr(sorted(planned.key for planned in plan.runs)).encode())[:12]
 
 
-def with_earlier(found: Sequence[Cell], known: Mapping[Named, str], path: Path) -> list[Cell]:
-    """The cells of a whole recipe, `known` by their marks; what this call did not finish is taken from the
-    outcome in `path`."""
-    there = _read(path)
-    earlier = {_name(cell): cell for cell, mark in there if known.get(_name(cell)) == mark}
-    finished = [cell.complete and not math.isnan(cell.ours) for cell in found]
-    shown = [cell if done else earlier.get(_name(cell), cell) for cell, done in zip(found, finished)]
-    gone = {_name(cell) for cell, _ in there} - {_name(cell) for cell in shown if not math.isnan(cell.ours)}
-    if gone:
-        names = "; ".join(", ".join(name) for name in sorted(gone)[:3])
+def _seeds(part: Cell) -> list[int]:
+    """Of its runs: "seed 3, part 1". What is computed without runs has none."""
+    return [int(number) for name in part.ran for number in re.findall(r"^seed (\d+)", name)]
+
+
+def _tell_unused(outcome: Path, names: Sequence[Named]) -> None:
+    if names:
+        some = "; ".join(", ".join(name) for name in sorted(names)[:3])
         about = "are of other settings or another recipe, and are left out"
-        log.warning("%s: %d of its cells %s (%s)", path, len(gone), about, names)
-    return shown
+        log.warning("%s: %d of its cells %s (%s)", outcome, len(names), about, some)
 
 
-def _name(cell: Cell) -> Named:
-    return cell.row, cell.column
+# several seeds as one cell
 
 
-def kept(cell: Cell, mark: str, spreads: bool) -> dict[str, Any]:
+def joined(recipe: Recipe, plan: CellPlan, parts: Sequence[Cell]) -> Cell:
+    """One cell of its seeds: what `cells` gives where all of them are run by one call."""
+    if len(parts) == 1:
+        return parts[0]
+    about, first = recipe.about, parts[0]
+    by_clients_or_settings = about.spread in ("clients", "over") or bool(plan.column.over)
+    ours = [part.ours for part in parts]
+    found = replace(
+        first,
+        ours=mean(ours),
+        spread=mean([part.spread for part in parts]) if by_clients_or_settings else sample_std(ours),
+        why="; ".join(dict.fromkeys(part.why for part in parts if part.why)),
+        seeds=sum(part.seeds for part in parts),
+        rounds=min(part.rounds for part in parts),
+        seconds=math.fsum(part.seconds for part in parts),
+        majority=mean([part.majority for part in parts]),
+        chance=mean([part.chance for part in parts]),
+        findings=_findings(parts),
+        ran=tuple(name for part in parts for name in part.ran),
+        training=_training(parts),
+        accuracy=mean([part.accuracy for part in parts]),
+        converged=mean([part.converged for part in parts if not math.isnan(part.converged)]),
+        evidence=_evidence(about, parts, by_clients_or_settings),
+    )
+    return judged(recipe, plan, found)
+
+
+def _findings(parts: Sequence[Cell]) -> str:
+    said = Counter(part.findings for part in parts if part.findings)
+    of = len(parts)
+    return "; also: ".join(
+        text if times == of else f"{text} (in {times} of {of} seeds)" for text, times in said.items()
+    )
+
+
+def _training(parts: Sequence[Cell]) -> Training:
+    each = [part.training for part in parts]
+    names = dict.fromkeys(name for one in each for name in one.settings)
+    settings = {name: joined_texts([one.settings.get(name, "") for one in each]) for name in names}
+    return Training(settings, mean([one.steps for one in each]), joined_texts([one.data for one in each]))
+
+
+def _evidence(about: About, parts: Sequence[Cell], own_middle: bool) -> Evidence:
+    """Values of all; where ± is over seeds, the middle from which they deviate is that of all seeds."""
+    values = {name: value for part in parts for name, value in part.evidence.values.items()}
+    if own_middle:
+        far = {name: value for part in parts for name, value in part.evidence.deviations.items()}
+    else:
+        middle = mean([part.ours for part in parts])
+        far = {name: abs(part.ours - middle) for part in parts for name in part.ran}
+    return Evidence(values, far)
+
+
+# in the file
+
+
+def written(kept: Kept, spreads: bool) -> dict[str, Any]:
     """As it is written; how far values lie from their middle only where a claim is about a spread."""
+    if len(kept.parts) == 1:
+        ((mark, part),) = kept.parts.items()
+        return _written(part, mark, spreads)
+    whole = _written(kept.cell, "", spreads)
+    parts = [_written(part, mark, spreads) for mark, part in kept.parts.items()]
+    return {name: value for name, value in whole.items() if name not in ("evidence", "mark")} | {
+        "parts": parts
+    }
+
+
+def _written(cell: Cell, mark: str, spreads: bool) -> dict[str, Any]:
     values = dataclasses.asdict(cell)
     evidence = values.pop("evidence")
     if not spreads:
@@ -72,22 +176,28 @@ def _rounded(value: Any) -> Any:
     return round(value, DIGITS) if isinstance(value, float) and math.isfinite(value) else value
 
 
-def _read(path: Path) -> list[tuple[Cell, str]]:
-    if not path.exists():
-        return []
+def _read(outcome: Path) -> Mapping[Named, Parts]:
+    if not outcome.exists():
+        return {}
     try:
-        return [_cell(row) for row in read_json(path)["cells"] if "mark" in row]
-    except (KeyError, TypeError, ValueError, RunError) as error:
-        raise ConfigError(f"--publish: {path} holds no outcome of a reproduction: {error}") from error
+        rows = [part for row in read_json(outcome)["cells"] for part in row.get("parts", [row])]
+        found: dict[Named, dict[str, Cell]] = {}
+        for row in rows:
+            if "mark" in row:
+                cell = _cell(row)
+                found.setdefault((cell.row, cell.column), {})[row["mark"]] = cell
+        return found
+    except (KeyError, TypeError, ValueError, AttributeError, RunError) as error:
+        raise ConfigError(f"--publish: {outcome} holds no outcome of a reproduction: {error}") from error
 
 
-def _cell(row: Mapping[str, Any]) -> tuple[Cell, str]:
+def _cell(row: Mapping[str, Any]) -> Cell:
     values: dict[str, Any] = {key: _number(value) for key, value in row.items() if key != "mark"}
     settings, steps, data = values["training"]
     values["training"] = Training(settings, _number(steps), data)
     values["evidence"] = Evidence(**values["evidence"])
     values["ran"] = tuple(values["ran"])
-    return Cell(**values), row["mark"]
+    return Cell(**values)
 
 
 def _number(value: Any) -> Any:

@@ -38,9 +38,9 @@ def training_of(runs: Sequence[Outcome]) -> Training:
     found = [training_by(run.config) for run in runs]
     names = dict.fromkeys(name for one in found for name in one)
     return Training(
-        {name: _joined([one.get(name, "") for one in found]) for name in names},
+        {name: joined_texts([one.get(name, "") for one in found]) for name in names},
         mean([run.local_steps for run in runs]),
-        _joined([f"{run.seed} {data_of(run)}" for run in runs]),
+        joined_texts([f"{run.seed} {data_of(run)}" for run in runs]),
     )
 
 
@@ -139,5 +139,6 @@ def _line(name: str, values: Mapping[str, str]) -> str:
     return f"unequal {name}: " + "; ".join(f"{value} ({', '.join(who)})" for value, who in rows.items())
 
 
-def _joined(values: Sequence[str]) -> str:
+def joined_texts(values: Sequence[str]) -> str:
+    """Each once."""
     return ", ".join(dict.fromkeys(values))

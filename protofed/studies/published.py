@@ -7,19 +7,19 @@ The file holds the cells that have a number, the claims, the commands and the da
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..core.errors import ConfigError
 from ..runs.files import finite, read_json
-from .cells import Cell
 from .claims import as_claims, claims
-from .kept_cells import kept, marks, with_earlier
+from .kept_cells import with_earlier, written
 from .recipe import Recipe
-from .reproduce import CellPlan
+from .reproduce import Selection
 from .reproduction_table import markdown
+from .runner import Done
 from .study_files import write_text
 
 
@@ -49,18 +49,19 @@ def page_text(path: Path) -> str:
 
 
 def publish(
-    path: Path, recipe: Recipe, plans: Sequence[CellPlan], found: Sequence[Cell], command: str
+    path: Path, recipe: Recipe, choice: Selection, done: Mapping[str, Done], command: str
 ) -> list[Path]:
-    """Write the page, and the outcome as .json beside it. Plans and cells are those of the whole recipe; what
-    earlier calls left there stays."""
-    outcome, known = path.with_suffix(".json"), marks(plans)
-    shown = with_earlier(found, known, outcome)
+    """Write the page of the whole recipe, and the outcome as .json beside it: what is chosen (all rows and
+    columns) and done, and what earlier calls left there."""
+    outcome = path.with_suffix(".json")
+    found = with_earlier(recipe, replace(choice, rows=(), columns=()), done, outcome)
+    shown = [one.cell for one in found]
     judged, when = claims(recipe, shown), time.strftime("%Y-%m-%d")
     commands = _commands(outcome, command)
     spreads = any(order.by == "smaller_spread" for order in recipe.orders)
-    cells = [kept(c, known[c.row, c.column], spreads) for c in shown if not math.isnan(c.ours)]
+    rows = [written(one, spreads) for one in found if one.parts]
     head = {"recipe": recipe.id, "command": "; ".join(commands), "date": when, "claims": as_claims(judged)}
-    lines = ",\n".join(json.dumps(finite(cell), ensure_ascii=False) for cell in cells)
+    lines = ",\n".join(json.dumps(finite(row), ensure_ascii=False) for row in rows)
     text = json.dumps(finite({**head, "cells": []}), indent=1, ensure_ascii=False)
     text = text.replace('"cells": []', f'"cells": [\n{lines}\n]') + "\n"
     page = markdown(recipe, shown, judged, "`, `".join(commands), when)

@@ -58,13 +58,18 @@ def plan_reproduction(recipe: Recipe, choice: Selection) -> list[CellPlan]:
     given = [name for name in {**settings, **settings.get("options", {})} if name != "options"]
     if recipe.about.costs and given:
         raise ConfigError(f"recipe {recipe.id}: is computed as printed; {given[0]} cannot be changed")
-    first = {"seed": recipe.settings.get("seed", 0), **settings}
-    seeds = seed_range(first, recipe.about.seeds if choice.seeds is None else choice.seeds)
+    seeds = seeds_of(recipe, choice)
     rows = pick(recipe.rows, choice.rows, "method")
     if len({row.method for row in rows}) > 1:
         check_no_options(settings, "a recipe of your own, or choose rows of one method with --methods")
     columns = pick(recipe.columns, choice.columns, "column")
     return [_cell_plan(recipe, row, column, settings, seeds) for row in rows for column in columns]
+
+
+def seeds_of(recipe: Recipe, choice: Selection) -> range:
+    """The seeds of every cell's runs."""
+    first = {"seed": recipe.settings.get("seed", 0), **(choice.settings or {})}
+    return seed_range(first, recipe.about.seeds if choice.seeds is None else choice.seeds)
 
 
 def pick(parts: Sequence[Any], wanted: Sequence[str], kind: str) -> list[Any]:

@@ -14,8 +14,7 @@ from fake_runs import write_run
 from protofed.core.errors import ConfigError
 from protofed.studies import model_measures
 from protofed.studies.cells import Cell, cells, judge
-from protofed.studies.claims import as_claims, claims
-from protofed.studies.published import check_page, publish
+from protofed.studies.claims import claims
 from protofed.studies.recipe import Recipe, read
 from protofed.studies.reproduce import CellPlan, Selection, plan_reproduction
 from protofed.studies.reproduction_table import compact, listing, markdown, rounds_table
@@ -438,52 +437,6 @@ def test_the_report_is_as_agreed(tmp_path: Path) -> None:
     assert text == GOLDEN
     assert len(listing(recipe, found).rows) == 2
     assert compact(recipe, found).rows[0][1] == "51.50 (50.00) +1.50 ="
-
-
-def test_a_page_and_its_outcome(tmp_path: Path) -> None:
-    recipe = recipe_of(tmp_path)
-    plans = plan_reproduction(recipe, Selection())
-    found = cells_of(tmp_path, recipe, A_BEHIND)
-    paths = publish(tmp_path / "toy.md", recipe, plans, found, "protofed reproduce toy")
-    assert [path.name for path in paths] == ["toy.md", "toy.json"]
-    assert paths[0].read_text().startswith("# toy: A toy")
-    outcome = json.loads(paths[1].read_text())
-    assert (outcome["recipe"], outcome["command"]) == ("toy", "protofed reproduce toy")
-    assert [(one["row"], one["ours"], one["verdict"]) for one in outcome["cells"]] == [
-        ("A", 51.5, "agrees"),
-        ("B", 65.0, "better"),
-    ]
-    assert outcome["claims"][0]["verdict"] == "does not hold"
-    for wrong, message in {"toy.txt": "must end in .md", "none/toy.md": "is not a folder"}.items():
-        with pytest.raises(ConfigError, match=message):
-            check_page(tmp_path / wrong)
-
-
-def test_rows_of_two_calls_are_one_page(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A is run by the first call and B by the second: the claim is judged as if one call had run both. With
-    other settings neither is the cell that is asked for."""
-    recipe, page = recipe_of(tmp_path), tmp_path / "toy.md"
-    plans = plan_reproduction(recipe, Selection())
-    done = run_all(tmp_path, plans, A_BEHIND)
-    whole = cells(recipe, plans, done)
-    for row in ("A", "B"):
-        keys = {one.key for plan in plans if plan.row.name == row for one in plan.runs}
-        some = cells(recipe, plans, {key: run for key, run in done.items() if key in keys})
-        assert [math.isnan(cell.ours) for cell in some] == [row != "A", row != "B"]
-        publish(page, recipe, plans, some, f"protofed reproduce toy --methods {row}")
-    outcome = json.loads(page.with_suffix(".json").read_text())
-    assert [cell["row"] for cell in outcome["cells"]] == ["A", "B"]
-    assert outcome["claims"] == json.loads(json.dumps(as_claims(claims(recipe, whole))))
-    assert outcome["command"].count("protofed reproduce toy --methods") == 2
-    assert listing(recipe, whole).markdown() in page.read_text()
-    assert not caplog.records
-    other = plan_reproduction(recipe, Selection(settings={"rounds": 3}))
-    publish(page, recipe, other, cells(recipe, other, {}), "protofed reproduce toy --rounds 3")
-    assert json.loads(page.with_suffix(".json").read_text())["cells"] == []
-    assert "2 of its cells are of other settings" in caplog.text
-    page.with_suffix(".json").write_text('{"cells": [{"mark": "a"}]}')
-    with pytest.raises(ConfigError, match="holds no outcome of a reproduction"):
-        publish(page, recipe, plans, whole, "protofed reproduce toy")
 
 
 def test_rounds_beside_the_printed_ones(tmp_path: Path) -> None:
