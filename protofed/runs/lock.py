@@ -13,6 +13,10 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 
+class Busy(RunError):
+    """Another process holds the lock."""
+
+
 class Lock:
     """Keeps other processes from writing to a folder; released when it is forgotten, too."""
 
@@ -21,7 +25,7 @@ class Lock:
         self._handle: int | None = None
 
     def take(self) -> None:
-        """Unless it is held already; RunError if another process has it."""
+        """Unless it is held already; Busy if another process has it."""
         if fcntl is None or self._handle is not None:
             return
         handle = os.open(self.path, os.O_RDONLY)
@@ -29,9 +33,7 @@ class Lock:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
-            raise RunError(
-                f"{self.path} is being written by another process; wait for it, or stop it"
-            ) from None
+            raise Busy(f"{self.path} is being written by another process; wait for it, or stop it") from None
         except OSError:
             pass  # a file system without locks
         self._handle = handle

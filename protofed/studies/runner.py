@@ -5,6 +5,8 @@ Each unfinished run may use an equal share of the time that is left, so that eve
 rounds; what one does not use goes to the next.
 A run stops at a checkpoint and goes on from there when the study is called again. One that failed (its
 training diverged) is left out of the tables, and tried again, last, when the study is called again.
+
+Several calls may share a folder, on several cores: a run that another process is at is left to it.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ from .. import experiment
 from ..core.errors import ConfigError, DataError, MessageError
 from ..runs.about import has_about
 from ..runs.directory import RunDir
+from ..runs.lock import Busy
 from ..runs.seals import erase_whole, read_whole, there, write_whole
 from .model_measures import keep
 from .plan import Planned
 from .reuse import OnShelf, Shelf
 
 FINISHED, PAUSED, REFUSED, FAILED, WAITING = "finished", "paused", "refused", "failed", "not started"
+ELSEWHERE = "left to another process"
 FAILURE = "failed.json"  # in the directory of a run that failed
 
 
@@ -100,6 +104,9 @@ def carry_out(
             refused[planned.row] = found[key].message
         if watcher:
             watcher.end(found[key])
+    for key in todo:
+        if found[key].state == ELSEWHERE and _is_finished(paths[key]):
+            found[key] = replace(found[key], state=FINISHED, message="")
     _raise_if_all_refused(list(found.values()))
     return {planned.key: found[planned.key] for planned in plan}
 
@@ -174,8 +181,12 @@ def _look(planned: Planned, found: OnShelf) -> Done:
 
 def _run(planned: Planned, paths: Mapping[str, Path], pacer: _Pacer) -> Done:
     path = paths[planned.key]
+    if _is_finished(path):  # by another process, since this one looked
+        return Done(planned, path, FINISHED, reused=True)
     try:
         built, directory = _open(planned, path)
+        if directory.summary is not None:
+            return Done(planned, path, FINISHED, reused=True)
         pacer.every = built.config.system.checkpoint_every  # of a resumed run: as it was started
         pacer.look = _looker(planned, built, paths)
         erase_whole(path, FAILURE)
@@ -187,15 +198,21 @@ def _run(planned: Planned, paths: Mapping[str, Path], pacer: _Pacer) -> Done:
     except MessageError as error:  # for example, the training diverged
         write_whole(path, FAILURE, {"message": str(error)})
         return Done(planned, path, FAILED, str(error))
+    except Busy:
+        return Done(planned, path, ELSEWHERE)
     return Done(planned, path, FINISHED)
 
 
+def _is_finished(path: Path) -> bool:
+    return has_about(path) and RunDir.open(path).summary is not None
+
+
 def _open(planned: Planned, path: Path) -> tuple[experiment.Experiment, RunDir]:
-    if has_about(path):
+    built = None if has_about(path) else experiment.build(planned.config)
+    if built is None or has_about(path):  # another process may have begun it meanwhile
         directory = RunDir.open(path)
         directory.lock.take()
         return experiment.reopen(directory), directory
-    built = experiment.build(planned.config)
     return built, RunDir.create(path, built.config.to_dict(), force=True)  # no round was played there
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..runs.bars import round_bar
 from ..runs.records import headline
 from .plan import Planned
-from .runner import FAILED, PAUSED, REFUSED, Done
+from .runner import ELSEWHERE, FAILED, PAUSED, REFUSED, Done
 
 
 class StudyProgress:
@@ -47,7 +47,7 @@ class StudyProgress:
         self._bar.update(self._task, completed=record["round"], **fields)
 
     def end(self, done: Done) -> None:
-        styles = {PAUSED: "yellow", REFUSED: "yellow", FAILED: "red"}
+        styles = {PAUSED: "yellow", ELSEWHERE: "yellow", REFUSED: "yellow", FAILED: "red"}
         text = f"{done.planned.row}, seed {done.planned.seed}: {done.state}"
         reason = "for the same reason" if done.message in self._said else done.message
         self._said |= {done.message} - {""}

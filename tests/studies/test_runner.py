@@ -11,8 +11,18 @@ import pytest
 from protofed import experiment
 from protofed.core.errors import ConfigError, DataError, MessageError
 from protofed.runs.directory import RunDir
+from protofed.runs.lock import Lock
 from protofed.studies.compare import compare, plan_comparison
-from protofed.studies.runner import FAILED, FINISHED, PAUSED, REFUSED, WAITING, carry_out, read_budget
+from protofed.studies.runner import (
+    ELSEWHERE,
+    FAILED,
+    FINISHED,
+    PAUSED,
+    REFUSED,
+    WAITING,
+    carry_out,
+    read_budget,
+)
 
 SMALL = {"models": "mlp", "clients": 4, "engine": "sequential", "rounds": 3, "epochs": 1}
 
@@ -88,6 +98,49 @@ def test_another_comparison_uses_the_same_runs(tmp_path: Path) -> None:
     carry_out(plan_comparison(["fedproto:lam=0.1", "local"], SMALL, 1), tmp_path, watcher=watch)
     assert watch.begun == ["local s0"]
     assert watch.reused == ["fedproto:lam=0.1 s0"]
+
+
+def test_a_run_of_another_process_is_left_to_it(tmp_path: Path) -> None:
+    """Another call has begun the first run: this one makes the second. When the other is gone, the first goes
+    on from its checkpoint."""
+    plan = plan_comparison(["local", "fedproto"], SMALL, 1)
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(plan, tmp_path / "a", watcher=Watch((1, 2)))
+    other = Lock(next(iter(carry_out(plan, tmp_path / "a", budget=0).values())).path)
+    other.take()
+    found = carry_out(plan, tmp_path / "a")
+    assert [one.state for one in found.values()] == [ELSEWHERE, FINISHED]
+    assert {line.method for line in compare(list(found.values())).lines} == {"fedproto"}
+    other.release()
+    watch = Watch()
+    found = carry_out(plan, tmp_path / "a", watcher=watch)
+    assert [one.state for one in found.values()] == [FINISHED, FINISHED]
+    assert watch.rounds == [3]
+
+
+@pytest.mark.parametrize("when", ["before it is built", "while it is built"])
+def test_a_run_that_another_process_finishes_meanwhile_is_taken(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both look when neither run is there; the other makes `fedproto` while this one is at `local`, or while
+    it reads the data for `fedproto`."""
+    plan = plan_comparison(["local", "fedproto"], SMALL, 1)
+    build = experiment.build
+    asked: list[str] = []
+
+    def with_another(config: Any) -> Any:
+        asked.append(config.method)
+        if asked == (["local"] if when.startswith("before") else ["local", "fedproto"]):
+            with monkeypatch.context() as alone:
+                alone.setattr(experiment, "build", build)
+                carry_out(plan[1:], tmp_path)
+        return build(config)
+
+    monkeypatch.setattr(experiment, "build", with_another)
+    watch = Watch()
+    found = carry_out(plan, tmp_path, watcher=watch)
+    assert [(one.state, one.reused) for one in found.values()] == [(FINISHED, False), (FINISHED, True)]
+    assert watch.rounds == [1, 2, 3]
 
 
 def test_a_method_that_refuses_is_listed_once(tmp_path: Path) -> None:
