@@ -34,14 +34,19 @@ class Training(NamedTuple):
 
 
 def training_of(runs: Sequence[Outcome]) -> Training:
-    """Of the runs of one row or cell."""
+    """Of the runs of one row or cell. Steps are those of runs without stragglers, where some are: what
+    becomes of late clients' work is the method's own choice, and not unequal training."""
     found = [training_by(run.config) for run in runs]
     names = dict.fromkeys(name for one in found for name in one)
     return Training(
         {name: joined_texts([one.get(name, "") for one in found]) for name in names},
-        mean([run.local_steps for run in runs]),
+        mean([run.local_steps for run in _punctual(runs)]),
         joined_texts([f"{run.seed} {data_of(run)}" for run in runs]),
     )
+
+
+def _punctual(runs: Sequence[Outcome]) -> Sequence[Outcome]:
+    return [run for run in runs if not run.config.get("rounds", {}).get("stragglers")] or runs
 
 
 def training_by(config: Mapping[str, Any]) -> dict[str, str]:

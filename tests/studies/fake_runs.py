@@ -18,7 +18,9 @@ def planned(row: str, seed: int = 0, **settings: Any) -> Planned:
     return Planned(row, resolve({"method": "fedproto", "seed": seed, **settings}))
 
 
-def write_run(path: Path, plan: Planned, acc: Accuracies, up: int = 100, down: int = 200) -> Done:
+def write_run(
+    path: Path, plan: Planned, acc: Accuracies, up: int = 100, down: int = 200, steps: int = 6
+) -> Done:
     """A run whose clients have 10 test samples each; round r takes r seconds and half a second of tests."""
     run = RunDir.create(path, plan.config.to_dict())
     rounds = len(next(iter(acc.values())))
@@ -28,7 +30,7 @@ def write_run(path: Path, plan: Planned, acc: Accuracies, up: int = 100, down: i
             "up": {"params": up, "bytes": 4 * up},
             "down": {"params": down, "bytes": 4 * down},
         }
-        cost |= {"clients": 2, "steps": 6}
+        cost |= {"clients": 2, "steps": steps}
         line = {"round": r, "train_loss": 1.0 / r, "test_loss": 2.0 / r, "acc": scores, **cost}
         run.append("metrics.jsonl", {**line, "seconds": float(r), "eval_seconds": 0.5})
         clients = {mode: list(values[r - 1]) for mode, values in acc.items()}

@@ -15,6 +15,7 @@ from protofed.core.errors import ConfigError
 from protofed.studies import model_measures
 from protofed.studies.cells import Cell, cells, judge
 from protofed.studies.claims import claims
+from protofed.studies.likeness import different
 from protofed.studies.recipe import Recipe, read
 from protofed.studies.reproduce import CellPlan, Selection, plan_reproduction
 from protofed.studies.reproduction_table import compact, listing, markdown, rounds_table
@@ -328,6 +329,25 @@ def test_no_claim_while_one_row_is_behind(tmp_path: Path) -> None:
     assert [claim.holds for claim in claims(recipe, found)] == [None]
     even = [dataclasses.replace(cell, rounds=1) for cell in found]  # both paused after the same round
     assert [claim.holds for claim in claims(recipe, even)] == [True]
+
+
+@pytest.mark.parametrize(("of_b", "unequal"), [((6, 4, 2), []), ((8, 4, 2), ["local steps"])])
+def test_steps_are_compared_where_nobody_is_late(
+    tmp_path: Path, of_b: tuple[int, ...], unequal: list[str]
+) -> None:
+    """A leaves late clients out, so that those who count make 6 steps at every share of stragglers; B takes
+    the part of the work that they did. Without stragglers both make 3 a client, or B makes 4."""
+    recipe = recipe_of(tmp_path, 'spread = "over"\nover = { stragglers = [0.0, 0.5, 0.8] }')
+    done = {}
+    for plan, mode, steps in zip(
+        plan_reproduction(recipe, Selection(seeds=1)), ("gp_local", "clf"), ((6, 6, 6), of_b), strict=True
+    ):
+        for planned, made in zip(plan.by_seed[0], steps, strict=True):
+            path, acc = tmp_path / plan.row.name / planned.folder, {mode: [[50.0]] * 2}
+            done[planned.key] = write_run(path, planned, acc, steps=made)
+    a, b = cells(recipe, plan_reproduction(recipe, Selection(seeds=1)), done)
+    assert different(a.training, b.training) == unequal
+    assert (a.training.steps, b.training.steps) == (3.0, of_b[0] / 2)
 
 
 def test_a_setting_that_replaces_what_is_averaged_over_is_a_change(tmp_path: Path) -> None:
