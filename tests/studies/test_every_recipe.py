@@ -11,7 +11,7 @@ import pytest
 from protofed import experiment
 from protofed.config import Config
 from protofed.core.options import build
-from protofed.data import Dataset, divide, load, partitions, sources
+from protofed.data import Dataset, divide, load, partitions, public, sources
 from protofed.data.specs import parse_source
 from protofed.models.groups import read_members
 from protofed.models.written import write_family
@@ -117,6 +117,7 @@ def small(config: Config) -> Config:
 def test_runs_can_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
     """Methods, options, networks and classes fit together; the real split needs the real data."""
     monkeypatch.setattr(experiment, "load", made_up)
+    monkeypatch.setattr(public, "load", made_up)
     monkeypatch.setattr(
         experiment, "divide", lambda spec, data, clients, seed: divide("iid", data, clients, seed)
     )
