@@ -15,6 +15,8 @@ from torch import Tensor
 
 from .options import option
 
+LARGE = 1 << 17  # parameters from which on a fused step pays (python -m benchmarks.step_pieces)
+
 
 @dataclass(frozen=True)
 class Opt:
@@ -47,6 +49,7 @@ class Stepper:
             parts.setdefault(prefix_of(name, opts), []).append(i)
         self._parts = [(opts[prefix], index) for prefix, index in parts.items()]
         self._memory: dict[tuple[str, int], Tensor] = {}
+        self._large: dict[int, bool] = {}  # by the first parameter of a part
 
     @torch.no_grad()
     def step(self, params: Sequence[Tensor], grads: Sequence[Tensor | None]) -> None:
@@ -59,14 +62,15 @@ class Stepper:
             g = [grad for i in used if (grad := grads[i]) is not None]
             if opt.clip is not None:
                 g = self._clip(g, opt.clip)
-            if opt.weight_decay:
-                g = list(torch._foreach_add(g, p, alpha=opt.weight_decay))
-            if opt.optimizer == "adam":
-                self._adam(p, g, used, opt)
-            else:
-                self._sgd(p, g, used, opt)
+            step = self._adam if opt.optimizer == "adam" else self._sgd
+            step(p, g, used, opt)
 
     def _sgd(self, p: list[Tensor], g: list[Tensor], keys: list[int], opt: Opt) -> None:
+        """Where there is more to do than to add, and memory bounds it, torch's fused step: it passes over
+        memory once, not two to four times. Numbers are equal to rounding."""
+        if (opt.momentum or opt.weight_decay) and self._is_large(p, keys) and self._fused(p, g, keys, opt):
+            return
+        g = _with_decay(p, g, opt)
         if opt.momentum:
             velocity = self._get("velocity", keys, g)
             torch._foreach_mul_(velocity, opt.momentum)
@@ -75,8 +79,34 @@ class Stepper:
             g = velocity
         torch._foreach_add_(p, g, alpha=-opt.lr)
 
+    def _is_large(self, p: list[Tensor], keys: list[int]) -> bool:
+        if keys[0] not in self._large:
+            self._large[keys[0]] = sum(tensor.numel() for tensor in p) >= LARGE
+        return self._large[keys[0]]
+
+    def _fused(self, p: list[Tensor], g: list[Tensor], keys: list[int], opt: Opt) -> bool:
+        velocity = self._get("velocity", keys, g) if opt.momentum else []
+        if not _laid_out_alike(p, g, velocity):
+            return False
+        torch._fused_sgd_(
+            p,
+            g,
+            velocity,
+            weight_decay=opt.weight_decay,
+            momentum=opt.momentum,
+            lr=opt.lr,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+            is_first_step=False,  # velocities begin with zeros
+        )
+        if velocity:
+            self._put("velocity", keys, velocity)
+        return True
+
     def _adam(self, p: list[Tensor], g: list[Tensor], keys: list[int], opt: Opt) -> None:
         """Adam with torch's defaults: betas 0.9 and 0.999, epsilon 1e-8."""
+        g = _with_decay(p, g, opt)
         mean, square = self._get("mean", keys, g), self._get("square", keys, g)
         torch._foreach_lerp_(mean, g, 0.1)
         torch._foreach_mul_(square, 0.999)
@@ -106,6 +136,21 @@ class Stepper:
         norm = torch.stack([g.square().sum() for g in grads]).sum().sqrt()
         factor = (largest / (norm + 1e-6)).clamp(max=1)
         return [g * factor for g in grads]
+
+
+def _with_decay(p: list[Tensor], g: list[Tensor], opt: Opt) -> list[Tensor]:
+    return list(torch._foreach_add(g, p, alpha=opt.weight_decay)) if opt.weight_decay else g
+
+
+def _laid_out_alike(p: list[Tensor], *others: list[Tensor]) -> bool:
+    """Whether the fused step may be used: it walks through memory, and asks nobody where an element lies."""
+    return all(_order(one) == _order(two) for other in others for one, two in zip(p, other))
+
+
+def _order(tensor: Tensor) -> tuple[object, ...]:
+    """Where its elements lie; axes of one position have no say."""
+    steps = (step for step, size in zip(tensor.stride(), tensor.shape) if size > 1)
+    return (tensor.dtype, tensor.device, *steps)
 
 
 class StackedStepper(Stepper):

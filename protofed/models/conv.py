@@ -1,11 +1,16 @@
-"""Plain convolutional stacks and their sizes; an image that is too small gives an error naming the family."""
+"""Plain convolutional stacks and their sizes; an image that is too small gives an error naming the family.
+
+`Conv2d` is torch's, but for one thing: where its output is a single position, as in the last layers of a
+residual network on small images, it trains as the matrix product that it is there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
 
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from ..core.errors import ConfigError
 from ..core.max_pool import MaxPool2
@@ -48,3 +53,33 @@ def conv_pool_stack(channels: int, widths: Sequence[int], kernel: int, padding: 
     for before, after in pairwise((channels, *widths)):
         layers += [nn.Conv2d(before, after, kernel, padding=padding), MaxPool2(), nn.ReLU()]
     return nn.Sequential(*layers)
+
+
+class Conv2d(nn.Conv2d):
+    """A convolution without bias; equal to rounding wherever it trains as a matrix product.
+
+    A 3×3 kernel with padding 1 on an image of one position meets that position with its middle alone: the
+    other eight ninths are multiplied by padding, and a convolution spends most of its time on them. Tests,
+    counts of multiply-adds and exported models go the usual way.
+    """
+
+    def __init__(self, before: int, after: int, kernel: int, stride: int = 1, padding: int = 0):
+        super().__init__(before, after, kernel, stride, padding, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or x.ndim != 4:
+            return super().forward(x)
+        rows, columns = (self._met(axis, size) for axis, size in enumerate(x.shape[2:]))
+        if rows is None or columns is None:
+            return super().forward(x)
+        seen = x.permute(0, 2, 3, 1)[:, rows[0], columns[0]]  # images and kernels are in channels_last order
+        kernel = self.weight.permute(0, 2, 3, 1)[:, rows[1], columns[1]]
+        return linear(seen.flatten(1), kernel.flatten(1))[:, :, None, None]
+
+    def _met(self, axis: int, size: int) -> tuple[slice, slice] | None:
+        """Which of an axis' positions meet which of the kernel's, if the output has one position there."""
+        kernel, stride, padding = self.kernel_size[axis], self.stride[axis], int(self.padding[axis])
+        if not 0 <= size + 2 * padding - kernel < stride:
+            return None
+        last = min(kernel, size + padding)
+        return slice(0, last - padding), slice(padding, last)

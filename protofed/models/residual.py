@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from .conv import Conv2d
+
 WIDTHS = (64, 128, 256, 512)
 
 
@@ -22,9 +24,9 @@ class BasicBlock(nn.Module):
 
     def __init__(self, before: int, width: int, stride: int):
         super().__init__()
-        self.conv1 = nn.Conv2d(before, width, 3, stride, 1, bias=False)
+        self.conv1 = Conv2d(before, width, 3, stride, 1)
         self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.conv2 = Conv2d(width, width, 3, 1, 1)
         self.bn2 = nn.BatchNorm2d(width)
         self.downsample = _shortcut(before, width, stride)
 
@@ -42,11 +44,11 @@ class Bottleneck(nn.Module):
     def __init__(self, before: int, width: int, stride: int):
         super().__init__()
         after = width * self.expansion
-        self.conv1 = nn.Conv2d(before, width, 1, bias=False)
+        self.conv1 = Conv2d(before, width, 1)
         self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
+        self.conv2 = Conv2d(width, width, 3, stride, 1)
         self.bn2 = nn.BatchNorm2d(width)
-        self.conv3 = nn.Conv2d(width, after, 1, bias=False)
+        self.conv3 = Conv2d(width, after, 1)
         self.bn3 = nn.BatchNorm2d(after)
         self.downsample = _shortcut(before, after, stride)
 
@@ -85,7 +87,7 @@ def residual_trunk(
 def _shortcut(before: int, after: int, stride: int) -> nn.Module:
     if stride == 1 and before == after:
         return nn.Identity()
-    return nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+    return nn.Sequential(Conv2d(before, after, 1, stride), nn.BatchNorm2d(after))
 
 
 def _initialise(module: nn.Module) -> None:

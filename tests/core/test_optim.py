@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from protofed.core import optim
 from protofed.core.optim import Opt, StackedStepper, Stepper
 
 NAMES = ("base.weight", "base.scale", "head.weight")
@@ -50,9 +51,27 @@ def gap(one: list[Tensor], two: list[Tensor]) -> float:
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("decay", [0.0, 0.1])
-def test_sgd_equals_torch(momentum: float, decay: float) -> None:
+@pytest.mark.parametrize("large", [0, optim.LARGE], ids=["fused", "part by part"])
+def test_sgd_equals_torch(momentum: float, decay: float, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optim, "LARGE", large)
     make: Make = lambda p: torch.optim.SGD(p, 0.1, momentum=momentum, weight_decay=decay)  # noqa: E731
     assert gap(ours({"": Opt(0.1, momentum, decay)}), theirs(make)) < 1e-14
+
+
+@pytest.mark.parametrize(("momentum", "decay"), [(0.9, 0.0), (0.9, 0.1), (0.0, 0.1)])
+def test_layouts_that_differ_go_element_by_element(
+    momentum: float, decay: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gradient in another order of memory than its parameter: the fused step, which walks through memory,
+    is left out, and the numbers are those of equal layouts."""
+    monkeypatch.setattr(optim, "LARGE", 0)
+    alike, turned = start(), start()
+    steppers = [Stepper(NAMES, {"": Opt(0.1, momentum, decay)}) for _ in range(2)]
+    for step in range(STEPS):
+        grads = gradients(step)
+        steppers[0].step(alike, grads)
+        steppers[1].step(turned, [g.t().contiguous().t() if g.ndim == 2 else g for g in grads])
+    assert gap(alike, turned) < 1e-14
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
