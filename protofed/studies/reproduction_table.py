@@ -51,10 +51,11 @@ def _rows_trained(rows: Sequence[str], cells: Sequence[Cell]) -> list[str]:
     firsts = {cell.column: cell.training for cell in reversed(ran)}
     unlike = {word: 0 for cell in ran for word in different(firsts[cell.column], cell.training)}
     lines = [f"prediction, local steps of a client in a round: {', '.join(told)}"]
-    return [
-        *lines,
-        *([f"unequal between rows: {', '.join(unlike)}; no claim is judged across"] * bool(unlike)),
-    ]
+    if unlike:
+        lines += [
+            f"unequal between rows: {', '.join(unlike)}; no claim is judged between rows that differ in any"
+        ]
+    return lines
 
 
 def _steps(cells: Sequence[Cell]) -> str:
