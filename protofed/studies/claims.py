@@ -1,9 +1,10 @@
 """What a paper claims about the order of its rows, and whether it holds here.
 
-A claim holds, or does not, where the pairs of both rows (the same run and client) differ that way by a
-two-sided Wilcoxon test, p < 0.05; for a spread the distances from its middle are compared. Otherwise it
-cannot be told: rows that were not trained alike, too few pairs, a difference that may be chance, or pairs
-that differ the other way than the reported numbers do. What is computed without runs is compared as it is.
+An order of two rows is a claim in every column whose printed numbers do not contradict it. It holds, or does
+not, where the pairs of both rows (the same run and client) differ that way by a two-sided Wilcoxon test,
+p < 0.05; for a spread the distances from its middle are compared. Otherwise it cannot be told: rows that were
+not trained alike, too few pairs, a difference that may be chance, or pairs that differ the other way than the
+reported numbers do. What is computed without runs is compared as it is.
 """
 
 from __future__ import annotations
@@ -46,7 +47,23 @@ def claims(recipe: Recipe, found: Sequence[Cell]) -> list[Claim]:
     orders = [order for order in recipe.orders if {order.above, order.below} <= rows]
     reached = {cell.column for cell in found if not math.isnan(cell.ours)}
     columns = [column for column in recipe.columns if column.name in reached and column.measure != "start"]
-    return [_claim(order, column, recipe, by_name) for order in orders for column in columns]
+    return [
+        _claim(order, column, recipe, by_name)
+        for order in orders
+        for column in columns
+        if not _is_contradicted(order, column, recipe)
+    ]
+
+
+def _is_contradicted(order: Order, column: Column, recipe: Recipe) -> bool:
+    """Whether the paper's own numbers show the other order in this column."""
+    kind = "std" if order.by == "smaller_spread" else "mean"
+    above, below = (recipe.printed(kind, row, column.name) for row in (order.above, order.below))
+    return above > below if _smaller(order, column, recipe) else above < below
+
+
+def _smaller(order: Order, column: Column, recipe: Recipe) -> bool:
+    return order.by == "smaller_spread" or rule_of(recipe, column)[1] == "lower"
 
 
 def as_claims(found: Sequence[Claim]) -> list[dict[str, Any]]:
@@ -56,7 +73,7 @@ def as_claims(found: Sequence[Claim]) -> list[dict[str, Any]]:
 
 def _claim(order: Order, column: Column, recipe: Recipe, by_name: Mapping[tuple[str, str], Cell]) -> Claim:
     spread = order.by == "smaller_spread"
-    smaller = spread or rule_of(recipe, column)[1] == "lower"
+    smaller = _smaller(order, column, recipe)
     text = f"{'spread of ' if spread else ''}{order.above} {'<' if smaller else '>'} {order.below}"
     pair = [by_name.get((name, column.name)) for name in (order.above, order.below)]
     one, two = (math.nan if cell is None else cell.spread if spread else cell.ours for cell in pair)

@@ -21,6 +21,7 @@ from .statistics import mean
 
 WORDS = {"batch_size": "batch size", "steps": "local steps"}  # else as the setting is called
 BLANK = {"eval_clients": "all", "sampling": "", "public": "", "sample": "by participation"}  # for None
+OWN = ", the method's own"  # whose first weights a client takes is the method's to say
 WIRE = ("upload", "max_norm", "min_clients", "too_few")  # settings of transport that change numbers
 
 
@@ -63,7 +64,7 @@ def training_by(config: Mapping[str, Any]) -> dict[str, str]:
         found |= {name: transport[name] for name in WIRE if name in transport}
     found.pop("rounds", None)
     if found.get("init") == _own_init(config):
-        found["init"] = "the method's own"  # whose first weights a client takes is the method's to say
+        found["init"] += OWN
     return {name: BLANK.get(name, "none") if value is None else str(value) for name, value in found.items()}
 
 
@@ -86,13 +87,18 @@ def data_of(run: Outcome) -> str:
 def different(one: Training, two: Training) -> list[str]:
     """In what two rows are unequal."""
     names = [name for name in one.settings if name in two.settings]
-    pairs = {name: {one.settings[name], two.settings[name]} for name in names}
-    found = [name for name, values in pairs.items() if len(values) > 1 and "" not in values]
+    pairs = {name: (one.settings[name], two.settings[name]) for name in names}
+    found = [name for name, values in pairs.items() if all(values) and not _alike(*values)]
     if abs(one.steps - two.steps) > 0.05:  # NaN: not known
         found.append("steps")
     if one.data != two.data:
         found.append("data")
     return [WORDS.get(name, name) for name in found]
+
+
+def _alike(one: str, two: str) -> bool:
+    """Equal, or in both rows what the method itself asks for."""
+    return one.removesuffix(OWN) == two.removesuffix(OWN) or (one.endswith(OWN) and two.endswith(OWN))
 
 
 def unequal(rows: Mapping[str, Sequence[Outcome]], varied: Collection[str] = ()) -> list[str]:

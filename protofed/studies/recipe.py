@@ -74,7 +74,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Order:
-    """A claim: `above` does better than `below`; or its spread is the smaller one."""
+    """A claim: `above` does better than `below`; or its spread is the smaller one. A list of rows below
+    stands for one claim each. Where the printed numbers contradict it, it is none."""
 
     above: str = option("", "row")
     below: str = option("", "row")
@@ -166,12 +167,21 @@ def read(path: Path) -> Recipe:
         build(About, rest, f"{where}: about"),
         tuple(build(Row, {**preset, **row}, f"{where}: row") for row in parts["rows"]),
         tuple(one for column in parts["columns"] for one in _columns(column, f"{where}: column")),
-        tuple(build(Order, order, f"{where}: order") for order in parts["orders"]),
+        tuple(one for order in parts["orders"] for one in _orders(order, f"{where}: order")),
         {key: value for key, value in settings.items() if key not in ("method", "preset", "options")},
         published,
     )
     check_recipe(recipe, where)
     return recipe
+
+
+def _orders(written: Mapping[str, Any], where: str) -> list[Order]:
+    """The order, or one for each row of the list below."""
+    below = written.get("below", "")
+    return [
+        build(Order, {**written, "below": row}, where)
+        for row in ([below] if isinstance(below, str) else below)
+    ]
 
 
 def _columns(written: Mapping[str, Any], where: str) -> list[Column]:

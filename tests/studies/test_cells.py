@@ -296,6 +296,33 @@ def test_claims(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("printed", "spread", "count"),
+    [
+        (49.0, False, 0),
+        (50.0, False, 1),
+        (51.0, False, 1),
+        (math.nan, False, 1),
+        (49.0, True, 1),
+        (51.0, True, 0),
+    ],
+)
+def test_an_order_that_the_printed_numbers_contradict_is_no_claim(
+    tmp_path: Path, printed: float, spread: bool, count: int
+) -> None:
+    """A > B, or a smaller spread, where B is printed with 50."""
+    recipe = recipe_of(tmp_path, order='by = "smaller_spread"' if spread else "")
+    table = {"std" if spread else "mean": {"A": [printed], "B": [50.0]}}
+    recipe = dataclasses.replace(recipe, published={**recipe.published, **table})
+    assert len(claims(recipe, cells_of(tmp_path, recipe, A_BEHIND))) == count
+
+
+def test_one_order_for_each_row_of_a_list(tmp_path: Path) -> None:
+    path = tmp_path / "toy.toml"
+    path.write_text(RECIPE.format(about="", column="", order="").replace('below = "B"', 'below = ["B", "A"]'))
+    assert [(order.above, order.below) for order in read(path).orders] == [("A", "B"), ("A", "A")]
+
+
+@pytest.mark.parametrize(
     ("ours", "why"),
     [
         ([[90, 90], [90, 90]], "4 pairs of clients too few"),

@@ -14,6 +14,7 @@ from fake_runs import planned, write_run
 from protofed.core.errors import ConfigError
 from protofed.studies.compare import Comparison, Line, compare
 from protofed.studies.comparison_table import check_modes, comparison_tables, heading
+from protofed.studies.likeness import OWN, Training, different
 from protofed.studies.runner import FAILED, REFUSED, WAITING, Done
 from protofed.studies.tables import as_csv
 
@@ -252,7 +253,7 @@ def test_convergence_is_a_round_not_a_test(tmp_path: Path) -> None:
         ({"clip": 1}, "unequal clip: none (one); 1.0 (two)"),
         ({"schedule": "poly"}, "unequal schedule: constant (one); poly (two)"),
         ({"shuffle": "once"}, "unequal shuffle: epoch (one); once (two)"),
-        ({"init": "common"}, "unequal init: the method's own (one); common (two)"),
+        ({"init": "common"}, "unequal init: own, the method's own (one); common (two)"),
         ({"eval_clients": 3}, "unequal eval_clients: all (one); 3 (two)"),
         ({"participation": 0.5}, "unequal participation: 1.0 (one); 0.5 (two)"),
         ({"stragglers": 0.5}, "unequal stragglers: 0.0 (one); 0.5 (two)"),
@@ -275,6 +276,13 @@ def test_what_differs_in_training_is_listed_and_not_judged(
     swept = compare(done, varied=settings)  # on purpose
     assert swept.unequal == []
     assert swept.lines[1].gap == pytest.approx(1.0)
+
+
+def test_first_weights_are_alike_by_value_or_where_both_are_the_methods_own() -> None:
+    own, asked, common = (Training({"init": init}) for init in ("own" + OWN, "common" + OWN, "common"))
+    assert different(own, asked) == []
+    assert different(asked, common) == []
+    assert different(own, common) == ["init"]
 
 
 def test_unequal_rounds_are_listed(tmp_path: Path) -> None:
