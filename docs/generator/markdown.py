@@ -81,5 +81,5 @@ def options_table(cls: type, skip: Sequence[str] = ()) -> str:
 
 
 def _meaning(info: OptionInfo) -> str:
-    choices = ", ".join(map(code, info.choices or ()))
+    choices = ", ".join(map(code, filter(None, info.choices or ())))
     return f"{info.help}. One of {choices}." if choices else info.help

@@ -19,7 +19,7 @@ from .commands import commands, settings
 from .examples import Seen, play
 from .methods import method_page, overview
 from .python import python, python_method
-from .recipes import recipes
+from .recipes import recipe_form, recipes
 from .registries import entries, groups, options_of_each
 
 _RESULTS = Path(__file__).parents[1] / "results"
@@ -48,6 +48,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "defences": lambda: entries(defences, "###"),
     "levels": lambda: options_of_each(levels),
     "recipes": recipes,
+    "recipe_form": recipe_form,
     "methods": lambda: overview(examples()),
     "results": results,
     "python": python,

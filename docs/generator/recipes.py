@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from protofed.studies.recipe import Recipe, load_recipe, recipe_ids
+from protofed.studies.recipe import MEASURES, About, Column, Order, Recipe, Row, load_recipe, recipe_ids
 
-from .markdown import code, render, table
+from .markdown import code, options_table, render, table
 
 
 def recipes() -> str:
@@ -12,6 +12,19 @@ def recipes() -> str:
     found = [load_recipe(name) for name in recipe_ids()]
     index = table(["recipe", "what it shows", "data", "hours"], map(_row, found), right=[3])
     return "\n".join([index, *(render("recipe.md", recipe=recipe, about=recipe.about) for recipe in found)])
+
+
+def recipe_form() -> str:
+    """The tables of a recipe's file, field by field, and what can be measured."""
+    parts = [
+        ("[about]", About),
+        ("[[about.rows]]", Row),
+        ("[[about.columns]]", Column),
+        ("[[about.orders]]", Order),
+    ]
+    tables = [f"### {code(name)}\n\n{options_table(part)}" for name, part in parts]
+    measures = table(["measure", "what it is"], [[code(name), text] for name, text in MEASURES.items()])
+    return "\n".join([*tables, f"### Measures\n\n{measures}"])
 
 
 def _row(recipe: Recipe) -> list[str]:

@@ -20,7 +20,8 @@ Departures from the printed text:
   λ = 0.1, as FedTGP prints for the same distance; preset `paper` has 1.
 - EMD is named in the paper but not defined; ours is the distance of cumulated, normalised activations. So
   are cross-entropy and ReLU-based L2 in the earlier version (§4.4): ours are `ce`, of the softmax over the
-  dimensions, and `relu_l2`, of what ReLU leaves.
+  dimensions, and `relu_l2`, of what ReLU leaves (plain L2 where an
+  embedding is the output of a ReLU already, as in most networks here).
 - `share_model` averages the weights too: the "FedProto" baseline of domain-shift papers (FPL, FedPLCC),
   which report its classifier; so clf is its main mode.
 """

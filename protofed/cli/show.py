@@ -28,7 +28,10 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     parser = commands.add_parser("show", allow_abbrev=False)
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
     parser.add_argument(
-        "--target", type=float, metavar="PERCENT", help="also the first round with at least this accuracy"
+        "--target",
+        type=percent,
+        metavar="PERCENT",
+        help="also the first tested round with at least this accuracy, as a mean over clients and pooled",
     )
     parser.add_argument("--json", action="store_true", help="print the last record as JSON")
     parser.set_defaults(function=show)
@@ -103,18 +106,29 @@ def _before(run: Outcome) -> list[str]:
 
 
 def _reached(run: Outcome, target: float) -> list[str]:
-    """The first round at a target, for each prediction, with the time and the bytes until then."""
-    lines = []
-    for mode in run.modes:
-        if (round := run.reached(mode, target)) is None:
-            lines.append(f"{target:g} % not reached by {mode} in {run.rounds} rounds")
-            continue
-        until = run.until(round)
-        lines.append(
-            f"{target:g} % reached by {mode} in round {round}, after {until.seconds:,.1f} s and "
-            f"{until.bytes:,} bytes"
-        )
-    return lines
+    """The first round at a target, for each prediction, with the time and the bytes until then: by the mean
+    over clients, and over all their test samples (pooled), which FedTGP's paper prints."""
+    return [_reached_by(run, target, mode, stat) for mode in run.modes for stat in ("mean", "pooled")]
+
+
+def _reached_by(run: Outcome, target: float, mode: str, stat: str) -> str:
+    who = f"{mode} ({'mean over clients' if stat == 'mean' else stat})"
+    if (round := run.reached(mode, target, stat)) is None:
+        return f"{target:g} % not reached by {who} in {run.rounds} rounds"
+    until = run.until(round)
+    seconds, sent = f"{until.seconds:,.1f} s", f"{until.bytes:,} bytes"
+    return f"{target:g} % reached by {who} in round {round}, after {seconds} and {sent}"
+
+
+def percent(text: str) -> float:
+    """An accuracy to be reached."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"expected a percentage, 0 to 100, got {text}")
+    return value
 
 
 def _named_classes(names: Sequence[str]) -> str:

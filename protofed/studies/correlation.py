@@ -49,7 +49,8 @@ def correlation_note(recipe: Recipe, cells: Sequence[Cell]) -> list[str]:
     found = pearson([one for one, _ in known], [two for _, two in known])
     printed = "".join(f" (paper: r = {r:g}, p = {p:g})" for r, p in [about.correlation] if about.correlation)
     if math.isnan(found.r):
-        return [f"correlation of {about.measure} and accuracy: {found.pairs} cells are too few{printed}"]
+        why = "cells are too few" if found.pairs < FEWEST else "cells, and one of the two is the same in all"
+        return [f"correlation of {about.measure} and accuracy: {found.pairs} {why}{printed}"]
     return [
         f"correlation of {about.measure} and accuracy: r = {found.r:.2f}, p = {found.p:.2g} over "
         f"{found.pairs} cells{printed}"

@@ -29,12 +29,24 @@ from ..core.errors import ConfigError, unknown
 from ..core.options import build, option
 from .recipe_checks import check_recipe
 
-MEASURES = (
-    "last", "best", "smoothed", "train_loss", "test_loss", "last_loss",  # of the rounds' records
-    "start", "rounds_to",  # accuracy before training; rounds to the accuracy `target`
-    "proto_distance", "amm", "gradients", "margin_ratio", "mmd", "ffd",  # of the models
-    "aggregate_loss", "train_error",  # of the models, on training samples
-)  # fmt: skip
+MEASURES = {
+    "last": "accuracy in the last round",
+    "best": "accuracy in the best round",
+    "smoothed": "accuracy, mean over the last tenth of the rounds",
+    "train_loss": "loss of the participants while they train, mean over the last tenth of the rounds",
+    "test_loss": "the same of the loss on test samples",
+    "last_loss": "train_loss of the last round",
+    "start": "accuracy before the first round, by classifier; all runs of the recipe are then tested there",
+    "rounds_to": "the first tested round with at least the accuracy `target`",
+    "proto_distance": "distance of test samples to global prototypes, mse, mean over clients (FedProto)",
+    "amm": "aggregate mean margin (ProtoMargin)",
+    "gradients": "dissimilarity of the clients' gradients (ProtoMargin)",
+    "margin_ratio": "margin of a global prototype by the largest one at a client, mean over classes (FedTGP)",
+    "mmd": "maximum mean discrepancy from the features of the row `reference`",
+    "ffd": "by how many percent mmd is below that of the row `baseline`",
+    "aggregate_loss": "loss of the tested models on all training samples, without a method's own terms",
+    "train_error": "share of training samples, in percent, that the main prediction gets wrong",
+}
 
 
 @dataclass(frozen=True)
@@ -62,7 +74,7 @@ class Column:
     run: bool = option(True, "false: printed only, cannot be run")
     needs: str = option("", "file in PROTOFED_DATA without which it is printed only")
     client: int | None = option(None, "accuracy of this client instead of the mean", low=0)
-    measure: str | None = option(None, "instead of the recipe's", choices=MEASURES)
+    measure: str | None = option(None, "instead of the recipe's", choices=tuple(MEASURES))
     target: float | None = option(None, "accuracy that `rounds_to` waits for", low=0)
     tolerance: float | None = option(None, "instead of the recipe's", low=0)
     x: float | None = option(None, "position in the figure")
@@ -92,13 +104,15 @@ class About:
     hours: float = option(0.0, "time of all runs on two cores, a rough estimate", low=0)
     seeds: int = option(3, "seeds by default", low=1)
     tolerance: float = option(0.0, "largest difference that counts as agreement", low=0)
-    measure: str = option("last", "round that is reported, or what is measured", choices=MEASURES)
+    measure: str = option("last", "round that is reported, or what is measured", choices=tuple(MEASURES))
     accuracy: str = option("mean", "over clients, or over all test samples", choices=("mean", "pooled"))
     spread: str = option("", "what the printed ± is over", choices=("", "clients", "seeds", "over"))
     better: str = option("higher", "which way is better", choices=("higher", "lower", "neither"))
     digits: int = option(2, "decimals that are printed", low=0)
     over: dict[str, Any] = option({}, "setting and its values, averaged in a cell")
-    correlate: str = option("", "accuracy that is correlated with the measure", choices=("", *MEASURES[:3]))
+    correlate: str = option(
+        "", "accuracy that is correlated with the measure", choices=("", *tuple(MEASURES)[:3])
+    )
     correlation: tuple[float, ...] = option((), "as printed: Pearson's r, and p")
     reference: str = option("", "row whose features MMD and FFD take as the aim")
     baseline: str = option("", "row whose MMD FFD compares with")
@@ -162,11 +176,14 @@ def read(path: Path) -> Recipe:
     rest = {key: value for key, value in about.items() if key not in parts}
     where = f"recipe {path.stem}"
     preset = {key: value for key, value in settings.items() if key == "preset"}
+    columns = [one for column in parts["columns"] for one in _columns(column, f"{where}: column")]
+    if "start" in (rest.get("measure"), *(column.measure for column in columns)):
+        settings.setdefault("eval_start", True)
     recipe = Recipe(
         path.stem,
         build(About, rest, f"{where}: about"),
         tuple(build(Row, {**preset, **row}, f"{where}: row") for row in parts["rows"]),
-        tuple(one for column in parts["columns"] for one in _columns(column, f"{where}: column")),
+        tuple(columns),
         tuple(one for order in parts["orders"] for one in _orders(order, f"{where}: order")),
         {key: value for key, value in settings.items() if key not in ("method", "preset", "options")},
         published,

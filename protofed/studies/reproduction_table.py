@@ -126,12 +126,13 @@ def _judged(claim: Claim) -> str:
 def markdown(recipe: Recipe, cells: Sequence[Cell], claims: Sequence[Claim], command: str, when: str) -> str:
     """The whole report as Markdown."""
     about = recipe.about
-    spread = f" ± is over {about.spread}." if about.spread in ("clients", "seeds") else ""
-    spread = f" ± is over {next(iter(about.over))}." if about.spread == "over" else spread
+    spread = f" ± is over {next(iter(about.over)) if about.spread == 'over' else about.spread}."
+    if released := [row.name for row in recipe.rows if row.released_spread and about.spread == "clients"]:
+        spread += f" That of {', '.join(released)} is as their released evaluation prints it."
     head = [
         f"# {recipe.id}: {about.title}",
         f"{about.paper}\n",
-        f"`{command}`, {when}. {_summary(cells)}{spread}",
+        f"`{command}`, {when}. {_summary(cells)}{spread if about.spread else ''}",
         *(f"- {note}" for note in about.notes if not about.costs),  # those stand under the table
     ]
     tables = [table.markdown() for table in (compact(recipe, cells), *rounds_table(recipe, cells))]

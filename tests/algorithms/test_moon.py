@@ -154,7 +154,8 @@ def test_the_previous_model_of_absent_clients_stays():
 def test_presets_and_errors():
     paper = resolve({"method": "moon"}).make_method()
     assert (paper.mu, paper.tau, paper.project) == (5.0, 0.5, True)
-    assert not resolve({"method": "moon", "preset": "plcc"}).make_method().project
+    plcc = resolve({"method": "moon", "preset": "plcc"}).make_method()
+    assert (plcc.project, plcc.others) == (False, "train")
     with pytest.raises(ConfigError, match="tau: must be greater than 0"):
         resolve({"method": "moon", "options": {"tau": 0}})
 

@@ -11,6 +11,7 @@ import pytest
 from run_surgery import forget_checksums, unfinish
 from small_run import SMALL, Call, assert_same_run, lines
 
+from protofed.config import resolve
 from protofed.runs.directory import RunDir
 from protofed.runs.seals import write_whole
 
@@ -22,6 +23,23 @@ def test_show_prints_what_run_printed(call: Call) -> None:
     shown = call("show", "a")
     assert shown.code == 0
     assert shown.out == ran.out
+
+
+def test_show_rounds_to_a_target_by_both_means(call: Call) -> None:
+    """Two clients of 10 and 30 test samples, accuracies 100 and 60: their mean 80, pooled 70."""
+    run = RunDir.create(Path("a"), resolve({"method": "local", "rounds": 2}).to_dict())
+    for round, (mean, pooled) in enumerate([(40.0, 30.0), (80.0, 70.0)], 1):
+        cost = {"up": {"params": 1, "bytes": 4}, "down": {"params": 1, "bytes": 4}, "seconds": 1.5}
+        run.append(
+            "metrics.jsonl", {"round": round, "acc": {"clf": {"mean": mean, "pooled": pooled}}, **cost}
+        )
+    said = call("show", "a", "--target", "75").out
+    assert "75 % reached by clf (mean over clients) in round 2, after 3.0 s and 16 bytes" in said
+    assert "75 % not reached by clf (pooled) in 2 rounds" in said
+    for text in ("nan", "500", "much"):
+        got = call("show", "a", "--target", text)
+        assert got.code == 2
+        assert f"expected a percentage, 0 to 100, got {text}" in got.err
 
 
 def test_show_json(call: Call, finished: Copy) -> None:

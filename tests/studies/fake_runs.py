@@ -34,10 +34,9 @@ def write_run(
         line = {"round": r, "train_loss": 1.0 / r, "test_loss": 2.0 / r, "acc": scores, **cost}
         run.append("metrics.jsonl", {**line, "seconds": float(r), "eval_seconds": 0.5})
         clients = {mode: list(values[r - 1]) for mode, values in acc.items()}
-        run.append(
-            "clients.jsonl",
-            {"round": r, "clients": list(range(len(clients[next(iter(acc))]))), "acc": clients},
-        )
+        count = len(next(iter(clients.values())))
+        line = {"round": r, "clients": list(range(count)), "n": [10] * count, "acc": clients}
+        run.append("clients.jsonl", line)
     whole = rounds == plan.config.rounds.rounds
     if whole:
         run.finish({"rounds": rounds})

@@ -62,6 +62,7 @@ B = [nan]
 
 def recipe_of(folder: Path, about: str = 'spread = "clients"', column: str = "", order: str = "") -> Recipe:
     path = folder / "toy.toml"
+    folder.mkdir(exist_ok=True)
     path.write_text(RECIPE.format(about=about, column=column, order=order))
     return read(path)
 
@@ -260,6 +261,33 @@ def test_a_run_on_its_way_is_not_comparable(tmp_path: Path) -> None:
     done = run_all(tmp_path, plans, {"A": [[50, 50], [50, 50]]}, rounds=1)
     (cell,) = cells(recipe, plans, done)
     assert (cell.verdict, cell.why) == ("not comparable", "only 1 of 2 rounds done so far")
+
+
+def test_a_recipe_that_measures_the_start_tests_there(tmp_path: Path) -> None:
+    """Its runs are others than those without that test, which do not have the number."""
+    (plain,) = plan_reproduction(recipe_of(tmp_path), Selection(rows=["A"], seeds=1))
+    recipe = recipe_of(tmp_path, column='measure = "start"')
+    (plan,) = plan_reproduction(recipe, Selection(rows=["A"], seeds=1))
+    assert plan.runs[0].config.system.eval_start
+    assert not plain.runs[0].config.system.eval_start
+    assert plan.runs[0].key != plain.runs[0].key
+
+
+def test_the_released_spread_is_that_of_its_rows_and_said(tmp_path: Path) -> None:
+    """Clients at 80 and 40 (10 samples each), with a classifier that is always right: 20; with counters
+    that run on through both (10 + 8) / 20 = 90, then (18 + 10 + 4) / 40 = 80: 5 around 85."""
+    path = tmp_path / "toy.toml"
+    text = RECIPE.format(about='spread = "clients"', column="", order="")
+    path.write_text(text.replace('method = "fedproto"', 'method = "fedproto"\nreleased_spread = true'))
+    for recipe, spread, said in ((recipe_of(tmp_path / "plain"), 20.0, False), (read(path), 5.0, True)):
+        (plan,) = plan_reproduction(recipe, Selection(rows=["A"], seeds=1))
+        (planned,) = plan.runs
+        acc = {"gp_local": [[80.0, 40.0]] * 2, "clf": [[100.0, 100.0]] * 2}
+        done = {planned.key: write_run(tmp_path / f"run {spread}", planned, acc)}
+        (cell,) = found = cells(recipe, [plan], done)
+        assert cell.spread == pytest.approx(spread)
+        page = markdown(recipe, found, [], "reproduce", "today")
+        assert ("± is over clients. That of A is as their released evaluation prints it." in page) is said
 
 
 def test_refused_and_missing_runs(tmp_path: Path) -> None:

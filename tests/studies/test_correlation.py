@@ -47,4 +47,6 @@ def test_of_the_printed_tables() -> None:
     assert "r = 0.59, p = 0.042 over 12 cells" in line
     (line,) = correlation_note(recipe, cells[:2])
     assert "2 cells are too few" in line
+    (line,) = correlation_note(recipe, [replace(cell, accuracy=50.0) for cell in cells])
+    assert "16 cells, and one of the two is the same in all" in line
     assert correlation_note(load_recipe("pm-t2"), cells) == []
