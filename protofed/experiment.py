@@ -374,8 +374,8 @@ def _maker(shape: Any, num_classes: int) -> Callable[[str], nn.Module]:
 
 
 def public_data(config: Config, shape: tuple[int, ...]) -> LocalData | None:
-    """The public samples of a run, if it has any."""
-    if config.public is None:
+    """The public samples of a run, if its method uses any."""
+    if config.public is None or not config.make_method().needs.public:
         return None
     system = config.system
     return public_samples(

@@ -154,7 +154,10 @@ def cell_config(
     chosen = {"method": row.method, "preset": row.preset, "options": column.options.get(row.method, {})}
     own = {**row.settings, "options": row.options}
     layers = [chosen, recipe.settings, column.settings, dict(point), own, dict(settings)]
-    return _resolve(json.dumps(layers, default=str))
+    config = _resolve(json.dumps(layers, default=str))
+    if config.public is None or config.make_method().needs.public:
+        return config
+    return replace(config, public=None, public_samples=Config.public_samples)  # given for other rows
 
 
 @lru_cache(maxsize=1024)

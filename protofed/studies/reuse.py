@@ -94,8 +94,8 @@ class Shelf:
             split = split_of(config, dataset)
             self._known[divided] = {**self._known[config.data,], **of_split(split)}
         found = {**of_settings(config.to_dict()), **self._known[divided]}
-        if config.public is not None:
-            found |= of_public(public_data(config, self._load(config.data).shape))
+        if (public := public_data(config, self._load(config.data).shape)) is not None:
+            found |= of_public(public)
         return found
 
     def _load(self, spec: str) -> Dataset:

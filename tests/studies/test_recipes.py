@@ -183,6 +183,19 @@ def test_claims_are_about_rows_that_train_alike(name):
                 assert different(Training(one), Training(two)) == [], (order, column.name)
 
 
+def test_a_public_set_is_asked_of_rows_that_use_one():
+    """So all rows of the table can be run, and published, with another one in one call or in several."""
+    recipe, given = load_recipe("plcc-t2"), {"public": "pacs:size=32", "public_samples": 9}
+    none, other = (
+        {plan.row.name: plan for plan in plan_reproduction(recipe, Selection(settings=settings))}
+        for settings in ({}, given)
+    )
+    assert other["FCCL+"].runs[0].config.public == "pacs:size=32"
+    assert "public changed" in other["FCCL+"].why
+    assert "public changed" not in other["FedAvg"].why
+    assert other["FedAvg"].runs[0].key == none["FedAvg"].runs[0].key
+
+
 def test_mu_of_fedprox_depends_on_the_data():
     plans = {(p.row.name, p.column.name): p for p in plan_reproduction(load_recipe("pm-t2"), Selection())}
     mu = [plans["FedProx", f"acc {data}"].runs[0].config.options["mu"] for data in ("Synthetic", "MNIST")]
