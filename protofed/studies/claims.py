@@ -10,7 +10,7 @@ reported numbers do. What is computed without runs is compared as it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,17 +41,15 @@ class Claim:
 
 
 def claims(recipe: Recipe, found: Sequence[Cell]) -> list[Claim]:
-    """The recipe's orders of the rows asked for, in every column that was run."""
-    by_name = {(cell.row, cell.column): cell for cell in found}
-    rows = {cell.row for cell in found}
-    orders = [order for order in recipe.orders if {order.above, order.below} <= rows]
-    reached = {cell.column for cell in found if not math.isnan(cell.ours)}
-    columns = [column for column in recipe.columns if column.name in reached and column.measure != "start"]
+    """The recipe's orders in every column where both rows were run."""
+    ran = {(cell.row, cell.column): cell for cell in found if cell.seeds or not math.isnan(cell.ours)}
     return [
-        _claim(order, column, recipe, by_name)
-        for order in orders
-        for column in columns
-        if not _is_contradicted(order, column, recipe)
+        _claim(order, column, recipe, ran[order.above, column.name], ran[order.below, column.name])
+        for order in recipe.orders
+        for column in recipe.columns
+        if {(order.above, column.name), (order.below, column.name)} <= ran.keys()
+        and column.measure != "start"
+        and not _is_contradicted(order, column, recipe)
     ]
 
 
@@ -71,22 +69,20 @@ def as_claims(found: Sequence[Claim]) -> list[dict[str, Any]]:
     return [{**vars(claim), "verdict": claim.verdict} for claim in found]
 
 
-def _claim(order: Order, column: Column, recipe: Recipe, by_name: Mapping[tuple[str, str], Cell]) -> Claim:
+def _claim(order: Order, column: Column, recipe: Recipe, *pair: Cell) -> Claim:
     spread = order.by == "smaller_spread"
     smaller = _smaller(order, column, recipe)
     text = f"{'spread of ' if spread else ''}{order.above} {'<' if smaller else '>'} {order.below}"
-    pair = [by_name.get((name, column.name)) for name in (order.above, order.below)]
-    one, two = (math.nan if cell is None else cell.spread if spread else cell.ours for cell in pair)
-    known = [cell for cell in pair if cell]
+    one, two = (cell.spread if spread else cell.ours for cell in pair)
     if math.isnan(one) or math.isnan(two):
         return Claim(text, column.name, None, "a number is missing")
-    if _uneven(known):
+    if _uneven(pair):
         return Claim(text, column.name, None, "one row is behind the other")
-    if unlike := different(known[0].training, known[1].training):
+    if unlike := different(*(cell.training for cell in pair)):
         return Claim(text, column.name, None, f"unequal {', '.join(unlike)}")
     gap = two - one if smaller else one - two
-    told, why = _told(gap, known[0], known[1], spread, smaller)
-    modes = [cell.mode for cell in known]
+    told, why = _told(gap, pair[0], pair[1], spread, smaller)
+    modes = [cell.mode for cell in pair]
     said = [f"{title(modes[0])} against {title(modes[1])}"] if len(set(modes)) > 1 else []
     return Claim(text, column.name, gap > 0 if told else None, "; ".join([*said, *([why] if why else [])]))
 

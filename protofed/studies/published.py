@@ -19,7 +19,7 @@ from .kept_cells import with_earlier, written
 from .recipe import Recipe
 from .reproduce import Selection
 from .reproduction_table import markdown
-from .runner import Done
+from .runner import FINISHED, Done
 from .study_files import write_text
 
 
@@ -52,12 +52,14 @@ def publish(
     path: Path, recipe: Recipe, choice: Selection, done: Mapping[str, Done], command: str
 ) -> list[Path]:
     """Write the page of the whole recipe, and the outcome as .json beside it: what is chosen (all rows and
-    columns) and done, and what earlier calls left there."""
+    columns) and done, and what earlier calls left there. Where this call brings nothing, claims are judged
+    anew, and commands and date stay."""
     outcome = path.with_suffix(".json")
     found = with_earlier(recipe, replace(choice, rows=(), columns=()), done, outcome)
     shown = [one.cell for one in found]
-    judged, when = claims(recipe, shown), time.strftime("%Y-%m-%d")
-    commands = _commands(outcome, command)
+    judged, (commands, when) = claims(recipe, shown), _earlier(outcome)
+    if recipe.about.costs or not commands or any(one.state == FINISHED for one in done.values()):
+        commands, when = list(dict.fromkeys([*commands, command])), time.strftime("%Y-%m-%d")
     spreads = any(order.by == "smaller_spread" for order in recipe.orders)
     rows = [written(one, spreads) for one in found if one.parts]
     head = {"recipe": recipe.id, "command": "; ".join(commands), "date": when, "claims": as_claims(judged)}
@@ -68,7 +70,7 @@ def publish(
     return [write_text(path, page), write_text(outcome, text)]
 
 
-def _commands(outcome: Path, command: str) -> list[str]:
-    """Those of earlier calls, and this one."""
-    earlier = read_json(outcome).get("command", "") if outcome.exists() else ""
-    return list(dict.fromkeys([*filter(None, earlier.split("; ")), command]))
+def _earlier(outcome: Path) -> tuple[list[str], str]:
+    """Commands and date of earlier calls."""
+    there = read_json(outcome) if outcome.exists() else {}
+    return list(filter(None, there.get("command", "").split("; "))), there.get("date", "")

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
+import pytest
 from generator.published import RESULTS, counted, index, outcomes
+
+from protofed.studies.cells import Cell
+from protofed.studies.claims import claims
+from protofed.studies.recipe import load_recipe
 
 
 def cell(row: str, column: str, verdict: str = "agrees", **more: Any) -> dict[str, Any]:
@@ -32,6 +38,17 @@ TWO = {
 def test_the_page_is_as_generated() -> None:
     """If not: python docs/generator/published.py"""
     assert (RESULTS / "index.md").read_text() == index()
+
+
+@pytest.mark.parametrize("page", [one["page"] for some in outcomes(RESULTS).values() for one in some])
+def test_the_claims_of_a_page_are_those_of_its_recipe(page: str) -> None:
+    """If not: its command with --budget 0s and --publish judges them anew, without a run."""
+    outcome = json.loads((RESULTS / page).with_suffix(".json").read_text())
+    recipe = load_recipe(outcome["recipe"])
+    none = math.nan
+    reached = [Cell(c["row"], c["column"], c["ours"], *[none] * 4, "", "") for c in outcome["cells"]]
+    judged = {(claim["text"], claim["column"]) for claim in outcome["claims"]}
+    assert judged == {(claim.text, claim.column) for claim in claims(recipe, reached)}
 
 
 def test_outcomes_of_one_recipe_are_added_up(tmp_path: Path) -> None:

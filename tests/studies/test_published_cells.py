@@ -15,6 +15,7 @@ from protofed.core.errors import ConfigError
 from protofed.studies.cells import cells
 from protofed.studies.claims import as_claims, claims
 from protofed.studies.published import check_page, publish
+from protofed.studies.recipe import Order
 from protofed.studies.reproduce import Selection, plan_reproduction
 from protofed.studies.reproduction_table import listing
 
@@ -60,6 +61,21 @@ def test_rows_of_two_calls_are_one_page(tmp_path: Path, caplog: pytest.LogCaptur
     page.with_suffix(".json").write_text('{"cells": [{"mark": "a"}]}')
     with pytest.raises(ConfigError, match="holds no outcome of a reproduction"):
         publish(page, recipe, Selection(), done, "protofed reproduce toy")
+
+
+def test_a_call_that_brings_nothing_judges_anew(tmp_path: Path) -> None:
+    """B > A is asked since: it is judged from what is kept, and command and date stay."""
+    recipe, page = recipe_of(tmp_path), tmp_path / "toy.md"
+    done = run_all(tmp_path, plan_reproduction(recipe, Selection()), A_BEHIND)
+    publish(page, recipe, Selection(), done, "protofed reproduce toy")
+    outcome = json.loads(page.with_suffix(".json").read_text())
+    page.with_suffix(".json").write_text(json.dumps({**outcome, "date": "2020-01-01"}))
+    turned = dataclasses.replace(recipe, orders=(Order("B", "A"),))
+    publish(page, turned, Selection(), {}, "protofed reproduce toy --budget 0s")
+    found = json.loads(page.with_suffix(".json").read_text())
+    assert (found["command"], found["date"]) == ("protofed reproduce toy", "2020-01-01")
+    assert found["cells"] == outcome["cells"]
+    assert [(one["text"], one["verdict"]) for one in found["claims"]] == [("B > A", "holds")]
 
 
 @pytest.mark.parametrize(
