@@ -16,5 +16,6 @@ uploads_again.py        uploads of a run, made once more, and what can be read o
 protections.py          noise, secure sums and coarse numbers put on the same uploads
 membership.py           whether a sample was among the training samples
 inversion.py            inputs found from prototypes; reconstructions.py: at one client, in all ways
+gradient_inversion.py   inputs found from the change of the weights that one round makes
 canaries.py             an ε that tests prove, which must lie below the one that is claimed
 """

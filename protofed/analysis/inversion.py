@@ -13,7 +13,7 @@ stand both starts themselves, which need no upload. Only what lies above them wa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -63,22 +63,28 @@ def scale_of(samples: Sequence[Tensor]) -> Scale:
 def invert(
     features: Features, rows: Tensor, starts: Tensor, smooth: Tensor, scale: Scale, steps: int, key: int = 0
 ) -> Tensor:
-    """Inputs [J, …] whose features come near to rows [J, E], from these starts; `smooth` [J]: whether smooth
-    inputs are likely, else those near to the start. The same key, the same numbers."""
+    """Inputs [J, …] whose features come near to rows [J, E], from these starts (`descend`)."""
+    length = rows.square().sum(1).clamp(min=1e-12)
+    return descend(lambda x: (features(x) - rows).square().sum(1) / length, starts, smooth, scale, steps, key)
+
+
+def descend(
+    away: Callable[[Tensor], Tensor], starts: Tensor, smooth: Tensor, scale: Scale, steps: int, key: int
+) -> Tensor:
+    """Inputs [J, …] that are little away, [J], from these starts; `smooth` [J]: whether smooth inputs are
+    likely, else those near to the start. The same key, the same numbers."""
     deviation, flat = scale.deviation, starts.ndim == 2
     noise = torch.randn(starts.shape[1:], generator=torch_generator("inversion", key), dtype=torch.float64)
     blurred = smooth.reshape(-1, *[1] * noise.ndim)  # networks may have no gradient at a plain input
     u = (START * noise.to(starts) * blurred).requires_grad_()  # in deviations from the start
     optimiser = torch.optim.Adam([u], lr=RATE)
     fall = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.02, max(1, steps))
-    length = rows.square().sum(1).clamp(min=1e-12)
     with torch.enable_grad():
         for _ in range(steps):
             x = _within(starts + deviation * u, scale)
-            away = (features(x) - rows).square().sum(1) / length
             near = NEAR * u.square().flatten(1).mean(1)
             prior = near if flat else torch.where(smooth, SMOOTH * _roughness(u), near)
-            (u.grad,) = torch.autograd.grad((away + prior).sum(), [u])
+            (u.grad,) = torch.autograd.grad((away(x) + prior).sum(), [u])
             u.grad.nan_to_num_(0.0, 0.0, 0.0)
             optimiser.step()
             fall.step()

@@ -132,11 +132,10 @@ def _views(experiment: Experiment, made: Sequence[Protection], sent: Sequence[Se
 def _not_inverted(experiment: Experiment, client: int, seen: Seen) -> str:
     """Why nothing is inverted; "": rows can be."""
     name, data = experiment.task.algorithm.name, experiment.data.train(client)
-    if seen.rows is None:
-        how = "; to find inputs from weights (gradients) is not tried here" if seen.weights else ""
-        return f"no inversion: {name} sends no rows of classes{how}"
+    if seen.rows is None and not seen.weights:
+        return f"no inversion: {name} sends neither rows of classes nor weights"
     if data.y.ndim > 1:
-        return "no inversion: prototypes of feature maps have no one input"
+        return "no inversion: labels of every pixel; what is sent of feature maps has no one input"
     if not data.x.is_floating_point():
         return "no inversion: inputs are whole numbers (words), through which no gradient goes"
     return ""

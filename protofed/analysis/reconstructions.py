@@ -1,4 +1,5 @@
-"""Inputs that an attacker finds from one client's rows, with every protection and network he may have."""
+"""Inputs that an attacker finds from one client's rows, with every protection and network he may have, and
+from its change of weights."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from ..core.data import LocalData
 from ..experiment import Experiment
+from .gradient_inversion import change_of, invert_change
 from .inversion import NOTHING, OTHERS, Scale, guesses, invert, likeness, scale_of
 from .membership import SENT, Features, maps
 from .protections import NONE
@@ -52,6 +54,7 @@ def reconstruct(experiment: Experiment, client: int, seen: Mapping[str, Seen], s
     found = [Guess(NO_UPLOAD, "", start, x, classes) for start, x in known.items()]
     for network, (features, blocks) in _by_network(experiment, client, seen, classes).items():
         found += _inverted(network, features, blocks, known, classes, scale, steps, client)
+    found += _from_changes(experiment, client, seen, known, classes, scale, steps)
     like = [likeness(one.x, one.cls, data, scale) for one in found]
     shown = next((k for k, one in enumerate(found) if one.protection == NONE), 0)
     first = [
@@ -60,6 +63,24 @@ def reconstruct(experiment: Experiment, client: int, seen: Mapping[str, Seen], s
     return Found(
         found, [one.nearest for one in like], data.x[like[shown].which[first]], found[shown].cls[first]
     )
+
+
+def _from_changes(
+    experiment: Experiment,
+    client: int,
+    seen: Mapping[str, Seen],
+    known: Mapping[str, Tensor],
+    classes: Tensor,
+    scale: Scale,
+    steps: int,
+) -> list[Guess]:
+    found = []
+    for protection, one in seen.items():
+        for start, x in known.items() if one.weights else ():
+            smooth = start == NOTHING
+            x = invert_change(experiment, client, one.weights, classes, x, smooth, scale, steps)
+            found.append(Guess(protection, change_of(experiment, client, one.weights), start, x, classes))
+    return found
 
 
 def _others(experiment: Experiment, client: int) -> list[LocalData]:

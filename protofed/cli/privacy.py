@@ -30,7 +30,8 @@ def add(commands: Any, argv: Sequence[str]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "privacy",
-        description="What each client revealed in a run, what can be reconstructed from its prototypes, and "
+        description="What each client revealed in a run, what can be reconstructed from its prototypes "
+        "or its change of the weights, and "
         "whether training samples can be told from others (membership inference): with each protection on "
         "and off. The data of the run is needed. Figures are of the attacks that are tried here: lower "
         "bounds of what can be found out.",

@@ -52,8 +52,8 @@ def inversion_table(found: Leakage) -> Table:
         else "squared error over variance to the nearest training sample of the class: lower reveals more"
     )
     table = Table(title=f"inversion: {what}")
-    for column in ("protection", "network", "from nothing", "best"):
-        table.add_column(column, justify="left" if column in ("protection", "network") else "right")
+    for column in ("protection", "through", "from nothing", "best"):
+        table.add_column(column, justify="left" if column in ("protection", "through") else "right")
     for column in (f"from {OTHERS}", "best", "more than guessed"):
         table.add_column(column, justify="right")
     pairs: dict[tuple[str, str], dict[str, Inverted]] = {}
