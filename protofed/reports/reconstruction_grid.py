@@ -15,14 +15,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..analysis.gradient_inversion import CHANGE
 from ..analysis.inversion import OTHERS
+from ..analysis.membership import OWN
 from ..analysis.protections import NONE
 from ..analysis.reconstructions import NO_UPLOAD, Found, Guess
 from .entropy_grid import save_pictures
 from .paper import STYLE
 
 SIDE = 0.9  # inches of a picture
-SHORT = {OTHERS: "others' mean", "the client's own network": "own network", NO_UPLOAD: "guess"}
+SHORT = {
+    OTHERS: "others' mean",
+    OWN: "own network",
+    CHANGE: "change of weights",
+    NO_UPLOAD: "guess",
+}
 
 
 def draw_reconstructions(found: Found, classes: Sequence[str], client: int, path: Path) -> Path:
