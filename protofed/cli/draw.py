@@ -88,5 +88,6 @@ def _clusters(experiments: dict[str, Experiment], out: Path, args: argparse.Name
     from ..reports.clusters import cluster_chart
 
     found = {name: one_class(experiment, args.cls, args.points) for name, experiment in experiments.items()}
-    charts = [cluster_chart(f"clusters-{name}", name, one) for name, one in found.items()]
+    titles = {name: f"{name}, class {one.task.class_names[args.cls]}" for name, one in experiments.items()}
+    charts = [cluster_chart(f"clusters-{name}", titles[name], one) for name, one in found.items()]
     return paper.write(charts, [out])[0]

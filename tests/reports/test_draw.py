@@ -95,6 +95,41 @@ def test_the_grid(tmp_path: Path, channels: int) -> None:
     assert (limits["vmin"], limits["vmax"]) == pytest.approx((0, 1 + math.log(2)), abs=1e-6)
 
 
+FAMILY = """
+from dataclasses import dataclass
+from torch import nn
+from protofed.models.base import Family, Model, families
+
+@families.register("flat_masks")
+@dataclass(frozen=True)
+class FlatMasks(Family):
+    def build(self, shape, num_classes):
+        base = nn.Sequential(nn.Conv2d(shape[0], 4, 3, padding=1), nn.ReLU())
+        return Model(base, nn.Conv2d(4, num_classes, 1))
+"""
+
+
+def test_entropy_maps_of_two_runs_on_masks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A square of class 1 on every image; a column for each run, three pictures of each image."""
+    draw = np.random.default_rng(0)
+    x, y = draw.random((24, 1, 8, 8), dtype=np.float32), np.zeros((24, 8, 8), int)
+    y[:, 2:6, 2:6] = 1
+    data = tmp_path / "masks.npz"
+    np.savez(data, x_train=x[:16], y_train=y[:16], x_test=x[16:], y_test=y[16:])
+    (tmp_path / "family.py").write_text(FAMILY)
+    settings = {**SMALL, "models": "flat_masks", "imports": [str(tmp_path / "family.py")], "batch_size": 4}
+    for name in ("one", "two"):
+        protofed.run("fedavg", data=f"npz:{data}", out=tmp_path / name, **settings)
+    drawn = tmp_path / "entropy.svg"
+    runs = [str(tmp_path / name) for name in ("one", "two")]
+    assert main(["draw", "entropy", *runs, "--images", "2", "-o", str(drawn)]) == 0
+    text = drawn.read_text()
+    assert [text.count(f">{name}</text>") for name in ("one", "two", "softmax entropy")] == [1, 1, 2]
+    assert f"drawn: {drawn}" in capsys.readouterr().err
+    assert main(["draw", "entropy", *runs, "--client", "7"]) != 0
+    assert "--client: one has no client 7; its last is 1" in capsys.readouterr().err
+
+
 def test_runs_without_masks_are_refused(experiment: Experiment) -> None:
     with pytest.raises(ConfigError, match="has no masks; choose runs on segmentation data"):
         shared_images([experiment], 1)
@@ -117,6 +152,7 @@ def test_the_commands(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     drawn, classes = tmp_path / "clusters.svg", tmp_path / "classes.svg"
     assert main(["draw", "clusters", str(run), "--class", "1", "--points", "20", "-o", str(drawn)]) == 0
     assert "global prototypes" in drawn.read_text()
+    assert "fedplcc, class 1" in drawn.read_text()
     assert main(["partition", "dirichlet:beta=0.5", "--clients", "5", "--classes", str(classes)]) == 0
     assert "clients by classes" in classes.read_text()
     capsys.readouterr()
