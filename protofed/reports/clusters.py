@@ -37,7 +37,18 @@ def cluster_chart(name: str, title: str, found: OneClass) -> Chart:
             look["colour"] = "ink"
         clients = {"client": [client % 10 for client in part.client]}
         series.append(Series(label, xy[:, 0].tolist(), xy[:, 1].tolist(), fields=clients, **look))
-    return Chart("points", name, title, Axis(), Axis(), series, panel=title, bare=True, colour_by=("client",))
+    return Chart(
+        "points",
+        name,
+        title,
+        Axis(),
+        Axis(),
+        series,
+        panel=title,
+        note=title,
+        bare=True,
+        colour_by=("client",),
+    )
 
 
 def relative(weights: Sequence[float]) -> list[float]:
