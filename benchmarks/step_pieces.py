@@ -23,7 +23,7 @@ from protofed.core.rng import torch_generator
 from protofed.models import read_family
 from protofed.models.conv import Conv2d
 
-SIZES = ((8, 2_750, "fp_cnn"), (8, 55_000, "fp_cnn, 20 clients stacked"), (20, 245_000, "resnet10"))
+SIZES = ((8, 2_750, "fp_cnn"), (20, 245_000, "resnet10"))
 OPTS = (Opt(0.01, 0.5), Opt(0.01, 0.9, 1e-5))
 BATCH, SHAPE = 32, (3, 32, 32)
 

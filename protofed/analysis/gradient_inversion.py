@@ -7,7 +7,8 @@ attacker is taken to know. After Zhu et al., "Deep Leakage from Gradients", Neur
 "Inverting Gradients", NeurIPS 2020, whose angle it is. Starts, priors and steps are those of inversion.py.
 
 One step on few samples is a gradient, and is found out. After many steps on many samples the change is the
-gradient of no inputs: attacks that play the client's training again go further.
+gradient of no inputs: attacks that play the client's training again may go further. So may, on networks with
+BatchNorm, those that take the statistics of batches: here they are those that went down.
 """
 
 from __future__ import annotations
@@ -22,17 +23,14 @@ from ..core.task import ClientTurn
 from ..experiment import Experiment
 from ..trust.uploads import sending
 from .inversion import Scale, descend
-from .membership import part_of
+from .membership import part_of, with_own_layers
 
 CHANGE = "the change of the weights"
 
 
 def change_of(experiment: Experiment, client: int, came_up: Tree) -> str:
     """How the attack is called: layers that are not sent are the client's own, as if somebody had them."""
-    part = part_of(came_up)
-    names = experiment.task.names(experiment.task.group_of(client)).parameters
-    whole = all(name in came_up for name in names if name.startswith(f"{part}."))
-    return CHANGE if whole else f"{CHANGE}, with the client's own other layers"
+    return CHANGE + with_own_layers(experiment, client, came_up)
 
 
 def sent_down(experiment: Experiment, client: int) -> Tree:

@@ -18,7 +18,18 @@ from ..core.errors import ConfigError
 from ..core.task import Turn
 from ..experiment import Experiment
 from ..trust.uploads import sending
-from .membership import OWN, Scores, by_loss, by_rows, maps, part_of, sent_net, some, together, untrained
+from .membership import (
+    OWN,
+    Scores,
+    by_loss,
+    by_rows,
+    maps,
+    sent_net,
+    some,
+    together,
+    untrained,
+    with_own_layers,
+)
 from .protections import NONE, Protection, protections
 from .reconstructions import NO_UPLOAD, Found, reconstruct
 from .revealed import Revealed, revealed
@@ -130,7 +141,7 @@ def _views(experiment: Experiment, made: Sequence[Protection], sent: Sequence[Se
 
 
 def _not_inverted(experiment: Experiment, client: int, seen: Seen) -> str:
-    """Why nothing is inverted; "": rows can be."""
+    """Why nothing is inverted; "": rows or weights can be."""
     name, data = experiment.task.algorithm.name, experiment.data.train(client)
     if seen.rows is None and not seen.weights:
         return f"no inversion: {name} sends neither rows of classes nor weights"
@@ -197,11 +208,8 @@ def _attacks(
     experiment: Experiment, client: int, seen: Seen, plain: Seen, rows: Sequence[LocalData]
 ) -> dict[str, Scores]:
     found = {}
-    names = experiment.task.names(experiment.task.group_of(client)).parameters
     if seen.weights:
-        part = part_of(seen.weights)
-        whole = all(name in seen.weights for name in names if name.startswith(f"{part}."))
-        said = "loss" if whole else "loss, with the client's own other layers"
+        said = f"loss{with_own_layers(experiment, client, seen.weights)}"
         found[said] = by_loss(sent_net(experiment, client, seen), rows[0], rows[1])
     if seen.rows is not None and rows[0].y.ndim == 1:
         for one in maps(experiment, client, seen, plain):

@@ -106,6 +106,14 @@ def part_of(weights: Tree) -> str:
     return "model" if "model" in parts else parts[0]
 
 
+def with_own_layers(experiment: Experiment, client: int, weights: Tree) -> str:
+    """What to say of attacks through a model of which not all layers were sent."""
+    part = part_of(weights)
+    names = experiment.task.names(experiment.task.group_of(client)).parameters
+    whole = all(name in weights for name in names if name.startswith(f"{part}."))
+    return "" if whole else ", with the client's own other layers"
+
+
 def _base_names(task: Task, client: int) -> list[str]:
     """Of what makes embeddings."""
     names = [n for n in task.names(task.group_of(client)).parameters if n.startswith("model.")]

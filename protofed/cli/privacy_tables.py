@@ -123,9 +123,12 @@ def caveats(found: Leakage) -> list[str]:
     lines = [
         f"clients attacked: {len(found.attacked)}, in sums: {found.in_sum}. What these attacks find is a "
         "lower bound: that they find little is no proof of privacy. A proof needs noise with a small ε.",
-        "The client's own network is the worst case, as if somebody had got hold of it. An AUC of 0.5 is a "
-        "coin; few rows make it uncertain.",
+        "An AUC of 0.5 is a coin; few rows make it uncertain.",
     ]
+    if any("own" in one.attack for one in found.membership if one.protection != NO_UPLOAD):
+        lines.append(
+            "The client's own network, or layers, are the worst case: as if somebody had got hold of them."
+        )
     if found.membership[0].others < 100:
         lines.append("fewer than 100 others: 1 % false means none at all, a coarse measure")
     return lines

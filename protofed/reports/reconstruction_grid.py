@@ -28,6 +28,7 @@ SHORT = {
     OTHERS: "others' mean",
     OWN: "own network",
     CHANGE: "change of weights",
+    f"{CHANGE}, with the client's own other layers": "change of weights, own other layers",
     NO_UPLOAD: "guess",
 }
 

@@ -59,7 +59,8 @@ def of_public(public: LocalData | None) -> dict[str, str]:
 
 
 def changes(began: AboutRun, now: Mapping[str, str], settings: Mapping[str, Any]) -> list[str]:
-    """What is no longer as it was when a run began, as words; of files that it keeps copies of, nothing."""
+    """What is no longer as it was when a run began, as words; nothing of files that it keeps copies of, nor
+    of public data that its method does not use, which earlier versions read."""
     before = began.fingerprints
     found = [
         f"{words} changed"
@@ -67,7 +68,7 @@ def changes(began: AboutRun, now: Mapping[str, str], settings: Mapping[str, Any]
             (DATA, f"its data {settings.get('data')}"),
             (PUBLIC, f"its public data {settings.get('public')}"),
         )
-        if before.get(name) != now.get(name) and name in before
+        if name in before and before[name] != now.get(name) and (name in now or name == DATA)
     ]
     after = dict(by_content(now))  # weights may be named by another path from another folder
     if not found and SPLIT in before and before[SPLIT] != now.get(SPLIT):

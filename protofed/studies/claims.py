@@ -1,10 +1,10 @@
 """What a paper claims about the order of its rows, and whether it holds here.
 
-An order of two rows is a claim in every column whose printed numbers do not contradict it. It holds, or does
-not, where the pairs of both rows (the same run and client) differ that way by a two-sided Wilcoxon test,
-p < 0.05; for a spread the distances from its middle are compared. Otherwise it cannot be told: rows that were
-not trained alike, too few pairs, a difference that may be chance, or pairs that differ the other way than the
-reported numbers do. What is computed without runs is compared as it is.
+An order of two rows is a claim in every column whose printed numbers show it, of curves without numbers in
+every one. It holds, or does not, where the pairs of both rows (the same run and client) differ that way by a
+two-sided Wilcoxon test, p < 0.05; for a spread the distances from its middle are compared. Otherwise it
+cannot be told: rows that were not trained alike, too few pairs, a difference that may be chance, or pairs
+that differ the other way than the reported numbers do. What is computed without runs is compared as it is.
 """
 
 from __future__ import annotations
@@ -49,15 +49,21 @@ def claims(recipe: Recipe, found: Sequence[Cell]) -> list[Claim]:
         for column in recipe.columns
         if {(order.above, column.name), (order.below, column.name)} <= ran.keys()
         and column.measure != "start"
-        and not _is_contradicted(order, column, recipe)
+        and _is_claimed(order, column, recipe)
     ]
 
 
-def _is_contradicted(order: Order, column: Column, recipe: Recipe) -> bool:
-    """Whether the paper's own numbers show the other order in this column."""
+def _is_claimed(order: Order, column: Column, recipe: Recipe) -> bool:
+    """Whether the paper's numbers show the order in this column, or it prints none for these rows."""
+    above, below = _printed(order, column, recipe)
+    if math.isnan(above - below):
+        return all(math.isnan(sum(_printed(order, one, recipe))) for one in recipe.columns)
+    return above < below if _smaller(order, column, recipe) else above > below
+
+
+def _printed(order: Order, column: Column, recipe: Recipe) -> list[float]:
     kind = "std" if order.by == "smaller_spread" else "mean"
-    above, below = (recipe.printed(kind, row, column.name) for row in (order.above, order.below))
-    return above > below if _smaller(order, column, recipe) else above < below
+    return [recipe.printed(kind, row, column.name) for row in (order.above, order.below)]
 
 
 def _smaller(order: Order, column: Column, recipe: Recipe) -> bool:

@@ -67,6 +67,17 @@ def with_earlier(recipe: Recipe, choice: Selection, done: Mapping[str, Done], ou
     return kept
 
 
+def all_kept(recipe: Recipe, outcome: Path) -> list[Cell]:
+    """The cells of an outcome, whatever settings its calls were given."""
+    rows = {row.name: row for row in recipe.rows}
+    columns = {column.name: column for column in recipe.columns}
+    return [
+        joined(recipe, CellPlan(rows[row], columns[column], (), ()), list(parts.values()))
+        for (row, column), parts in _read(outcome).items()
+        if row in rows and column in columns
+    ]
+
+
 def _of_seed(recipe: Recipe, choice: Selection, seed: int) -> list[CellPlan]:
     settings = {**(choice.settings or {}), **({} if recipe.about.costs else {"seed": seed})}
     return plan_reproduction(recipe, replace(choice, seeds=1, settings=settings))
@@ -94,9 +105,11 @@ def _tell_unused(outcome: Path, names: Sequence[Named]) -> None:
 
 def joined(recipe: Recipe, plan: CellPlan, parts: Sequence[Cell]) -> Cell:
     """One cell of its seeds: what `cells` gives where all of them are run by one call."""
+    printed = (recipe.printed(kind, plan.row.name, plan.column.name) for kind in ("mean", "std"))
+    about, (paper, paper_spread) = recipe.about, printed
+    first = replace(parts[0], paper=paper, paper_spread=paper_spread)
     if len(parts) == 1:
-        return parts[0]
-    about, first = recipe.about, parts[0]
+        return judged(recipe, plan, first)
     by_clients_or_settings = about.spread in ("clients", "over") or bool(plan.column.over)
     ours = [part.ours for part in parts]
     found = replace(
@@ -151,8 +164,8 @@ def _evidence(about: About, parts: Sequence[Cell], own_middle: bool) -> Evidence
 def written(kept: Kept, spreads: bool) -> dict[str, Any]:
     """As it is written; how far values lie from their middle only where a claim is about a spread."""
     if len(kept.parts) == 1:
-        ((mark, part),) = kept.parts.items()
-        return _written(part, mark, spreads)
+        (mark,) = kept.parts
+        return _written(kept.cell, mark, spreads)
     whole = _written(kept.cell, "", spreads)
     parts = [_written(part, mark, spreads) for mark, part in kept.parts.items()]
     return {name: value for name, value in whole.items() if name not in ("evidence", "mark")} | {

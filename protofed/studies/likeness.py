@@ -21,7 +21,7 @@ from .statistics import mean
 
 WORDS = {"batch_size": "batch size", "steps": "local steps"}  # else as the setting is called
 BLANK = {"eval_clients": "all", "sampling": "", "public": "", "sample": "by participation"}  # for None
-OWN = ", the method's own"  # whose first weights a client takes is the method's to say
+OWN = "the method's own"  # whose first weights a client takes is the method's to say
 WIRE = ("upload", "max_norm", "min_clients", "too_few")  # settings of transport that change numbers
 
 
@@ -64,7 +64,7 @@ def training_by(config: Mapping[str, Any]) -> dict[str, str]:
         found |= {name: transport[name] for name in WIRE if name in transport}
     found.pop("rounds", None)
     if found.get("init") == _own_init(config):
-        found["init"] += OWN
+        found["init"] += f", {OWN}"
     return {name: BLANK.get(name, "none") if value is None else str(value) for name, value in found.items()}
 
 
@@ -97,8 +97,9 @@ def different(one: Training, two: Training) -> list[str]:
 
 
 def _alike(one: str, two: str) -> bool:
-    """Equal, or in both rows what the method itself asks for."""
-    return one.removesuffix(OWN) == two.removesuffix(OWN) or (one.endswith(OWN) and two.endswith(OWN))
+    """Equal, or in both rows what the method itself asks for; cells of earlier calls have `OWN` alone."""
+    plain = (text.removesuffix(f", {OWN}") for text in (one, two))
+    return len(set(plain)) == 1 or (one.endswith(OWN) and two.endswith(OWN))
 
 
 def unequal(rows: Mapping[str, Sequence[Outcome]], varied: Collection[str] = ()) -> list[str]:

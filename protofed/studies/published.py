@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ..core.errors import ConfigError
 from ..runs.files import finite, read_json
@@ -19,7 +20,7 @@ from .kept_cells import with_earlier, written
 from .recipe import Recipe
 from .reproduce import Selection
 from .reproduction_table import markdown
-from .runner import FINISHED, Done
+from .runner import Done
 from .study_files import write_text
 
 
@@ -57,20 +58,22 @@ def publish(
     outcome = path.with_suffix(".json")
     found = with_earlier(recipe, replace(choice, rows=(), columns=()), done, outcome)
     shown = [one.cell for one in found]
-    judged, (commands, when) = claims(recipe, shown), _earlier(outcome)
-    if recipe.about.costs or not commands or any(one.state == FINISHED for one in done.values()):
-        commands, when = list(dict.fromkeys([*commands, command])), time.strftime("%Y-%m-%d")
+    judged = claims(recipe, [one.cell for one in found if one.parts])
     spreads = any(order.by == "smaller_spread" for order in recipe.orders)
-    rows = [written(one, spreads) for one in found if one.parts]
+    rows = [finite(written(one, spreads)) for one in found if one.parts]
+    there = read_json(outcome) if outcome.exists() else {}
+    commands, when = list(filter(None, there.get("command", "").split("; "))), there.get("date", "")
+    if not commands or _measured(rows) != _measured(there.get("cells", [])):
+        commands, when = list(dict.fromkeys([*commands, command])), time.strftime("%Y-%m-%d")
     head = {"recipe": recipe.id, "command": "; ".join(commands), "date": when, "claims": as_claims(judged)}
-    lines = ",\n".join(json.dumps(finite(row), ensure_ascii=False) for row in rows)
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     text = json.dumps(finite({**head, "cells": []}), indent=1, ensure_ascii=False)
     text = text.replace('"cells": []', f'"cells": [\n{lines}\n]') + "\n"
     page = markdown(recipe, shown, judged, "`, `".join(commands), when)
     return [write_text(path, page), write_text(outcome, text)]
 
 
-def _earlier(outcome: Path) -> tuple[list[str], str]:
-    """Commands and date of earlier calls."""
-    there = read_json(outcome) if outcome.exists() else {}
-    return list(filter(None, there.get("command", "").split("; "))), there.get("date", "")
+def _measured(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    """What was run, and what came of it; not what is printed, or how it is judged."""
+    parts = [part for row in rows for part in row.get("parts", [row])]
+    return [(part["row"], part["column"], part.get("mark"), part["ours"]) for part in parts]

@@ -86,11 +86,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Order:
-    """A claim: `above` does better than `below`; or its spread is the smaller one. A list of rows below
-    stands for one claim each. Where the printed numbers contradict it, it is none."""
+    """A claim: `above` does better than `below`; or its spread is the smaller one."""
 
     above: str = option("", "row")
-    below: str = option("", "row")
+    below: str = option("", "row, or a list of rows; a claim in columns whose printed numbers show the order")
     by: str = option("value", "what is compared", choices=("value", "smaller_spread"))
 
 
@@ -195,10 +194,10 @@ def read(path: Path) -> Recipe:
 def _orders(written: Mapping[str, Any], where: str) -> list[Order]:
     """The order, or one for each row of the list below."""
     below = written.get("below", "")
-    return [
-        build(Order, {**written, "below": row}, where)
-        for row in ([below] if isinstance(below, str) else below)
-    ]
+    rows = below if isinstance(below, list) else [below]
+    if not rows:
+        raise ConfigError(f"{where}: below: the list has no row")
+    return [build(Order, {**written, "below": row}, where) for row in rows]
 
 
 def _columns(written: Mapping[str, Any], where: str) -> list[Column]:

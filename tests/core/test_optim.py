@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -49,18 +50,35 @@ def gap(one: list[Tensor], two: list[Tensor]) -> float:
     return max(float((a - b).abs().max()) for a, b in zip(one, two))
 
 
+@pytest.fixture
+def fused(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tensors each call of torch's fused step had."""
+    calls: list[int] = []
+    step = torch._fused_sgd_
+
+    def counted(params: list[Tensor], *args: Any, **more: Any) -> None:
+        calls.append(len(params))
+        step(params, *args, **more)
+
+    monkeypatch.setattr(torch, "_fused_sgd_", counted)
+    return calls
+
+
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 @pytest.mark.parametrize("large", [0, optim.LARGE], ids=["fused", "part by part"])
-def test_sgd_equals_torch(momentum: float, decay: float, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sgd_equals_torch(
+    momentum: float, decay: float, large: int, monkeypatch: pytest.MonkeyPatch, fused: list[int]
+) -> None:
     monkeypatch.setattr(optim, "LARGE", large)
     make: Make = lambda p: torch.optim.SGD(p, 0.1, momentum=momentum, weight_decay=decay)  # noqa: E731
     assert gap(ours({"": Opt(0.1, momentum, decay)}), theirs(make)) < 1e-14
+    assert bool(fused) == (large == 0 and bool(momentum or decay))
 
 
 @pytest.mark.parametrize(("momentum", "decay"), [(0.9, 0.0), (0.9, 0.1), (0.0, 0.1)])
 def test_layouts_that_differ_go_element_by_element(
-    momentum: float, decay: float, monkeypatch: pytest.MonkeyPatch
+    momentum: float, decay: float, monkeypatch: pytest.MonkeyPatch, fused: list[int]
 ) -> None:
     """A gradient in another order of memory than its parameter: the fused step, which walks through memory,
     is left out, and the numbers are those of equal layouts."""
@@ -70,8 +88,19 @@ def test_layouts_that_differ_go_element_by_element(
     for step in range(STEPS):
         grads = gradients(step)
         steppers[0].step(alike, grads)
+        assert len(fused) == step + 1
         steppers[1].step(turned, [g.t().contiguous().t() if g.ndim == 2 else g for g in grads])
+        assert len(fused) == step + 1
     assert gap(alike, turned) < 1e-14
+
+
+def test_what_lies_between_the_elements_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The left three of five columns are stepped; gradients lie alike, with gaps."""
+    monkeypatch.setattr(optim, "LARGE", 0)
+    whole, grads = torch.ones(4, 5), torch.ones(4, 5)
+    Stepper(["w"], {"": Opt(0.1, 0.5)}).step([whole[:, :3]], [grads[:, :3]])
+    assert torch.allclose(whole[:, :3], torch.tensor(0.9))
+    assert bool((whole[:, 3:] == 1).all())
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])

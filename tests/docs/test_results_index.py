@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 from generator.published import RESULTS, counted, index, outcomes
 
-from protofed.studies.cells import Cell
-from protofed.studies.claims import claims
+from protofed.runs.files import finite
+from protofed.studies.claims import as_claims, claims
+from protofed.studies.kept_cells import all_kept
 from protofed.studies.recipe import load_recipe
 
 
@@ -43,12 +43,10 @@ def test_the_page_is_as_generated() -> None:
 @pytest.mark.parametrize("page", [one["page"] for some in outcomes(RESULTS).values() for one in some])
 def test_the_claims_of_a_page_are_those_of_its_recipe(page: str) -> None:
     """If not: its command with --budget 0s and --publish judges them anew, without a run."""
-    outcome = json.loads((RESULTS / page).with_suffix(".json").read_text())
+    path = (RESULTS / page).with_suffix(".json")
+    outcome = json.loads(path.read_text())
     recipe = load_recipe(outcome["recipe"])
-    none = math.nan
-    reached = [Cell(c["row"], c["column"], c["ours"], *[none] * 4, "", "") for c in outcome["cells"]]
-    judged = {(claim["text"], claim["column"]) for claim in outcome["claims"]}
-    assert judged == {(claim.text, claim.column) for claim in claims(recipe, reached)}
+    assert outcome["claims"] == finite(as_claims(claims(recipe, all_kept(recipe, path))))
 
 
 def test_outcomes_of_one_recipe_are_added_up(tmp_path: Path) -> None:

@@ -279,8 +279,11 @@ def test_what_differs_in_training_is_listed_and_not_judged(
 
 
 def test_first_weights_are_alike_by_value_or_where_both_are_the_methods_own() -> None:
-    own, asked, common = (Training({"init": init}) for init in ("own" + OWN, "common" + OWN, "common"))
-    assert different(own, asked) == []
+    """The last is of a cell that an earlier call kept."""
+    texts = (f"own, {OWN}", f"common, {OWN}", "common", OWN)
+    own, asked, common, earlier = (Training({"init": text}) for text in texts)
+    assert different(own, asked) == different(own, earlier) == different(earlier, asked) == []
+    assert different(earlier, common) == ["init"]
     assert different(asked, common) == []
     assert different(own, common) == ["init"]
 

@@ -71,11 +71,27 @@ def test_a_call_that_brings_nothing_judges_anew(tmp_path: Path) -> None:
     outcome = json.loads(page.with_suffix(".json").read_text())
     page.with_suffix(".json").write_text(json.dumps({**outcome, "date": "2020-01-01"}))
     turned = dataclasses.replace(recipe, orders=(Order("B", "A"),))
-    publish(page, turned, Selection(), {}, "protofed reproduce toy --budget 0s")
+    turned = dataclasses.replace(turned, published={"mean": {"A": [50.0], "B": [51.0]}})
+    for runs in ({}, done):  # on another machine, or where the runs are
+        publish(page, turned, Selection(), runs, "protofed reproduce toy --budget 0s")
+        found = json.loads(page.with_suffix(".json").read_text())
+        assert [(one["text"], one["verdict"]) for one in found["claims"]] == [("B > A", "holds")]
+        assert [one["paper"] for one in found["cells"]] == [50.0, 51.0]
+    publish(page, recipe, Selection(), {}, "protofed reproduce toy --budget 0s")
     found = json.loads(page.with_suffix(".json").read_text())
     assert (found["command"], found["date"]) == ("protofed reproduce toy", "2020-01-01")
-    assert found["cells"] == outcome["cells"]
-    assert [(one["text"], one["verdict"]) for one in found["claims"]] == [("B > A", "holds")]
+    assert [one["paper"] for one in found["cells"]] == [50.0, 49.0]
+
+
+def test_a_row_that_is_only_begun_is_in_no_claim(tmp_path: Path) -> None:
+    recipe, page = recipe_of(tmp_path), tmp_path / "toy.md"
+    plans = plan_reproduction(recipe, Selection(seeds=1))
+    accuracies = {"A": [[50] * 6], "B": [[40] * 6]}
+    done = run_all(tmp_path, plans[:1], accuracies) | run_all(tmp_path, plans[1:], accuracies, rounds=1)
+    publish(page, recipe, Selection(seeds=1), done, "protofed reproduce toy")
+    outcome = json.loads(page.with_suffix(".json").read_text())
+    assert [one["row"] for one in outcome["cells"]] == ["A"]
+    assert outcome["claims"] == []
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ name = "x"
 above = "A"
 below = "B"
 [published]
-mean = { A = [50.0], B = [50.0] }
+mean = { A = [50.0], B = [49.0] }
 """
 
 
