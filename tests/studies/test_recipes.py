@@ -312,6 +312,8 @@ ROW_AND_COLUMN = '[about]\n[[about.rows]]\nname = "a"\nmethod = "local"\n[[about
         ("[about]\nhour = 1\n", "unknown option 'hour'"),
         (ROW_AND_COLUMN + '[[about.columns]]\nname = "x"\n', "two columns have the same name"),
         (ROW_AND_COLUMN + '[[about.orders]]\nabove = "a"\nbelow = "b"\n', "unknown row 'b'"),
+        (ROW_AND_COLUMN + '[[about.orders]]\nabove = "a"\nbelow = []\n', "order: below: the list has no row"),
+        (ROW_AND_COLUMN + '[[about.orders]]\nabove = "a"\nbelow = 3\n', "below: expected text, got 3"),
         (ROW_AND_COLUMN + "[published.mean]\nb = [1]\n", "unknown row 'b'"),
         (ROW_AND_COLUMN + "[published.mean]\na = [1, 2]\n", "a has 2 numbers for 1 columns"),
         (ROW_AND_COLUMN + "[published.mean]\na = 90.0\n", "published.mean: a: expected a list of numbers"),
