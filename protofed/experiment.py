@@ -22,7 +22,7 @@ from .core.errors import ConfigError
 from .core.needs import check_batches, check_data, check_epochs, check_inputs, check_models, check_optimiser
 from .core.rng import numpy_generator
 from .core.task import Group, Task
-from .data import Dataset, Split, divide, load
+from .data import Dataset, Split, divide, load, sources
 from .data.check import check_several_classes
 from .data.features import odd_features, sample_rows
 from .data.federated import SplitData
@@ -195,6 +195,7 @@ def build(config: Config) -> Experiment:
     )
     data = SplitData(loader)
     if config.public is not None and not algorithm.needs.public:
+        sources.make(config.public)  # a misspelt one is told all the same
         log.warning("public: %s uses no public data; %s is not read", algorithm.name, config.public)
     for warning in [*odd_features([sample_rows(dataset)], dataset.name), *check_batches(task, data)]:
         log.warning(warning)
