@@ -44,20 +44,24 @@ class Kept:
 
 
 def with_earlier(recipe: Recipe, choice: Selection, done: Mapping[str, Done], outcome: Path) -> list[Kept]:
-    """The cells of a whole recipe: seeds that this call did not finish are taken from the outcome."""
+    """The cells of a whole recipe: the chosen ones as this call finished them, seed by seed; the others, and
+    what is not finished, from the outcome. A setting that is given for one column can make the next one the
+    same run, and that is not the cell the paper has there."""
+    chosen = _names(plan_reproduction(recipe, replace(choice, seeds=1)))
     there = _read(outcome)
     earlier_seeds = {seed for parts in there.values() for part in parts.values() for seed in _seeds(part)}
     seeds = sorted({*seeds_of(recipe, choice), *earlier_seeds})
-    plans = [_of_seed(recipe, choice, seed) for seed in seeds]
+    whole = replace(choice, rows=(), columns=())
+    plans = [_of_seed(recipe, whole, seed) for seed in seeds]
     found = [cells(recipe, plan, done) for plan in plans]
     kept = []
     unused = Counter({name: len(parts) for name, parts in there.items()})
     for planned, fresh in zip(zip(*plans), zip(*found)):
-        name = (planned[0].row.name, planned[0].column.name)
+        (name,) = _names(planned[:1])
         earlier, parts = there.get(name, {}), {}
         for mark, cell in zip(map(_mark, planned), fresh):
             unused[name] -= mark in earlier
-            if cell.complete and not math.isnan(cell.ours):
+            if name in chosen and cell.complete and not math.isnan(cell.ours):
                 parts[mark] = cell
             elif mark in earlier:
                 parts[mark] = earlier[mark]
@@ -81,6 +85,10 @@ def all_kept(recipe: Recipe, outcome: Path) -> list[Cell]:
 def _of_seed(recipe: Recipe, choice: Selection, seed: int) -> list[CellPlan]:
     settings = {**(choice.settings or {}), **({} if recipe.about.costs else {"seed": seed})}
     return plan_reproduction(recipe, replace(choice, seeds=1, settings=settings))
+
+
+def _names(plans: Sequence[CellPlan]) -> set[Named]:
+    return {(plan.row.name, plan.column.name) for plan in plans}
 
 
 def _mark(plan: CellPlan) -> str:

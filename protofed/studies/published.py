@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +51,11 @@ def page_text(path: Path) -> str:
 def publish(
     path: Path, recipe: Recipe, choice: Selection, done: Mapping[str, Done], command: str
 ) -> list[Path]:
-    """Write the page of the whole recipe, and the outcome as .json beside it: what is chosen (all rows and
-    columns) and done, and what earlier calls left there. Where this call brings nothing, claims are judged
-    anew, and commands and date stay."""
+    """Write the page of the whole recipe, and the outcome as .json beside it: what is chosen and done, and
+    what earlier calls left there. Where this call brings nothing, claims are judged anew, and commands and
+    date stay."""
     outcome = path.with_suffix(".json")
-    found = with_earlier(recipe, replace(choice, rows=(), columns=()), done, outcome)
+    found = with_earlier(recipe, choice, done, outcome)
     shown = [one.cell for one in found]
     judged = claims(recipe, [one.cell for one in found if one.parts])
     spreads = any(order.by == "smaller_spread" for order in recipe.orders)

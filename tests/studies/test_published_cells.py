@@ -63,6 +63,21 @@ def test_rows_of_two_calls_are_one_page(tmp_path: Path, caplog: pytest.LogCaptur
         publish(page, recipe, Selection(), done, "protofed reproduce toy")
 
 
+def test_only_the_columns_that_were_chosen_have_numbers(tmp_path: Path) -> None:
+    """x and y differ in the number of clients; with --clients both are one run, and y was not asked for."""
+    recipe, page = recipe_of(tmp_path), tmp_path / "toy.md"
+    (x,) = recipe.columns
+    y = dataclasses.replace(x, name="y", settings={"clients": 3})
+    printed = {"mean": {"A": [50.0, 60.0], "B": [49.0, 59.0]}}
+    recipe = dataclasses.replace(recipe, columns=(x, y), published=printed)
+    choice = Selection(columns=["x"], settings={"clients": 2})
+    done = run_all(tmp_path, plan_reproduction(recipe, choice), A_BEHIND)
+    publish(page, recipe, choice, done, "protofed reproduce toy --columns x --clients 2")
+    outcome = json.loads(page.with_suffix(".json").read_text())
+    assert [(cell["row"], cell["column"]) for cell in outcome["cells"]] == [("A", "x"), ("B", "x")]
+    assert {claim["column"] for claim in outcome["claims"]} == {"x"}
+
+
 def test_a_call_that_brings_nothing_judges_anew(tmp_path: Path) -> None:
     """B > A is asked since: it is judged from what is kept, and command and date stay."""
     recipe, page = recipe_of(tmp_path), tmp_path / "toy.md"
