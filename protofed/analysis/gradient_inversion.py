@@ -19,11 +19,11 @@ from torch.nn.functional import cosine_similarity, cross_entropy
 
 from ..core.client import assemble
 from ..core.record import Tree
-from ..core.task import ClientTurn
 from ..experiment import Experiment
 from ..trust.uploads import sending
 from .inversion import Scale, descend
 from .membership import part_of, with_own_layers
+from .uploads_again import start_of
 
 CHANGE = "the change of the weights"
 
@@ -35,12 +35,9 @@ def change_of(experiment: Experiment, client: int, came_up: Tree) -> str:
 
 def sent_down(experiment: Experiment, client: int) -> Tree:
     """The tensors that the client begins its next training with."""
-    task, federation = experiment.task, experiment.federation
-    leg = sending(task.algorithm)[0]
-    turn = ClientTurn(task, max(1, federation.round), leg.name, client=client, epochs=task.epochs)
+    turn, state, down = start_of(experiment, sending(experiment.task.algorithm)[0], client)
     with torch.no_grad():
-        down = task.algorithm.broadcast(federation.state, turn)
-        return assemble(task, turn, federation.engine.store.get(client), down)
+        return assemble(experiment.task, turn, state, down)
 
 
 def invert_change(

@@ -43,6 +43,7 @@ OWN, ANOTHER, SENT, COMMON = (
     "the network that was sent",
     "the common map",
 )
+OWN_LAYERS = ", with the client's own other layers"  # after the name of an attack
 
 
 class Map(NamedTuple):
@@ -111,7 +112,7 @@ def with_own_layers(experiment: Experiment, client: int, weights: Tree) -> str:
     part = part_of(weights)
     names = experiment.task.names(experiment.task.group_of(client)).parameters
     whole = all(name in weights for name in names if name.startswith(f"{part}."))
-    return "" if whole else ", with the client's own other layers"
+    return "" if whole else OWN_LAYERS
 
 
 def _base_names(task: Task, client: int) -> list[str]:

@@ -74,12 +74,18 @@ def trees(up: Any) -> Tree:
 
 
 @torch.no_grad()
-def upload_of(experiment: Experiment, leg: Leg, client: int, train: bool) -> Reply:
-    """What the client would upload, as its model stands or after a round's training; nothing is kept."""
+def start_of(experiment: Experiment, leg: Leg, client: int) -> tuple[ClientTurn, ClientState | None, Any]:
+    """With what the client begins the leg: its turn, what it kept, and what comes down."""
     task, federation = experiment.task, experiment.federation
     turn = ClientTurn(task, max(1, federation.round), leg.name, client=client, epochs=task.epochs)
-    down = task.algorithm.broadcast(federation.state, turn)
-    state, data = federation.engine.store.get(client), experiment.data.train(client)
+    return turn, federation.engine.store.get(client), task.algorithm.broadcast(federation.state, turn)
+
+
+@torch.no_grad()
+def upload_of(experiment: Experiment, leg: Leg, client: int, train: bool) -> Reply:
+    """What the client would upload, as its model stands or after a round's training; nothing is kept."""
+    task, data = experiment.task, experiment.data.train(client)
+    turn, state, down = start_of(experiment, leg, client)
     if isinstance(task.algorithm, PooledSums) and state is not None:  # it has sent them: let it do so again
         state = ClientState(state.kept, {name: t for name, t in state.mem.items() if name != "sent"})
     if train:

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from ..analysis.inversion import NOTHING, OTHERS
 from ..analysis.leakage import PSNR, Inverted, Leakage
+from ..analysis.membership import OWN, OWN_LAYERS
 from ..analysis.reconstructions import NO_UPLOAD
 
 if TYPE_CHECKING:
@@ -125,7 +126,8 @@ def caveats(found: Leakage) -> list[str]:
         "lower bound: that they find little is no proof of privacy. A proof needs noise with a small ε.",
         "An AUC of 0.5 is a coin; few rows make it uncertain.",
     ]
-    if any("own" in one.attack for one in found.membership if one.protection != NO_UPLOAD):
+    uploads = [one.attack for one in found.membership if one.protection != NO_UPLOAD]
+    if any(OWN in attack or attack.endswith(OWN_LAYERS) for attack in uploads):
         lines.append(
             "The client's own network, or layers, are the worst case: as if somebody had got hold of them."
         )

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..analysis.gradient_inversion import CHANGE
 from ..analysis.inversion import OTHERS
-from ..analysis.membership import OWN
+from ..analysis.membership import OWN, OWN_LAYERS
 from ..analysis.protections import NONE
 from ..analysis.reconstructions import NO_UPLOAD, Found, Guess
 from .entropy_grid import save_pictures
@@ -28,7 +28,7 @@ SHORT = {
     OTHERS: "others' mean",
     OWN: "own network",
     CHANGE: "change of weights",
-    f"{CHANGE}, with the client's own other layers": "change of weights, own other layers",
+    f"{CHANGE}{OWN_LAYERS}": "change of weights, own other layers",
     NO_UPLOAD: "guess",
 }
 
