@@ -95,7 +95,7 @@ def _table(found: list[Advice]) -> Table:
         "G",
         "loss, one round (Thm 1)",
         "η <  (Cor. 1), first step",
-        "last step",
+        heading_of_last(found),
         "λ <  (Cor. 1)",
         "η <  (Thm 2)",
         "λ <  (Thm 2)",
@@ -113,6 +113,14 @@ def _table(found: list[Advice]) -> Table:
             *(_number(v) for v in values),
         )
     return table
+
+
+def heading_of_last(found: list[Advice]) -> str:
+    """Heading over the last bounds of Eq. 16: of a round's steps, or of those that shorter traces have."""
+    if all(one.constants.whole_round for one in found):
+        return "last step"
+    lengths = {len(one.eta_steps) for one in found}  # a small client's round may be shorter than the trace
+    return f"last of {'at most ' if len(lengths) > 1 else ''}{max(lengths)} steps"
 
 
 def _steps_table(found: list[Advice]) -> Table:

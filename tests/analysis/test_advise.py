@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from protofed.analysis.advise import advise, trace
+from protofed.cli.advise import heading_of_last
 from protofed.cli.main import main
 from protofed.config import resolve
 from protofed.core.errors import ConfigError
@@ -123,12 +124,26 @@ def test_other_methods_and_bad_targets_are_refused(played):
         advise(played, [0], 3, 0.0)
 
 
+def test_the_last_bound_names_its_step(played):
+    """Rounds of E = 8 steps. Beside a client whose round is no longer than the trace: at most so many."""
+    whole, short = advise(played, [0, 1], 8, 1.0), advise(played, [0, 1], 7, 1.0)
+    assert heading_of_last(whole) == "last step"
+    assert heading_of_last(short) == "last of 7 steps"
+    assert heading_of_last([whole[0], short[0]]) == "last of at most 8 steps"
+
+
 def test_the_command_says_that_these_are_estimates(tmp_path, capsys):
     run = str(tmp_path / "run")
     settings = ["--models", "mlp:dim=16", "--rounds", "2", "--clients", "6", "--lam", "0.01"]
     assert main(["run", "fedproto", "--out", run, "--quiet", "--engine", "sequential", *settings]) == 0
     assert main(["advise", run, "--clients", "2", "--steps", "3", "--eps", "5", "--every-step"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    out = capsys.readouterr().out
+    of_steps = [
+        line.split("│")[1].strip() for line in out.splitlines() if line.count("│") == 4
+    ]  # e', two clients
+    assert of_steps == ["1/2", "1", "2"]
+    text = " ".join(out.split())
+    assert "last of 3 steps" in text
     assert "These are estimates" in text
     assert "at every local step (Eq. 16)" in text
     assert "mean squared gradient norm below" in text
