@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError
+from ..data.split_summary import domain_name, owner_name
 from ..experiment import Experiment, reopen
 from ..reports import paper
 from ..reports.figures import check_figure
@@ -89,5 +90,19 @@ def _clusters(experiments: dict[str, Experiment], out: Path, args: argparse.Name
 
     found = {name: one_class(experiment, args.cls, args.points) for name, experiment in experiments.items()}
     titles = {name: f"{name}, class {one.task.class_names[args.cls]}" for name, one in experiments.items()}
-    charts = [cluster_chart(f"clusters-{name}", titles[name], one) for name, one in found.items()]
+    parts = [part for one in found.values() for part in (one.samples, one.local)]
+    holders = sorted({client for part in parts for client in part.client})
+    clients = {client: _client_name(list(experiments.values()), client) for client in holders}
+    charts = [cluster_chart(f"clusters-{name}", titles[name], one, clients) for name, one in found.items()]
     return paper.write(charts, [out])[0]
+
+
+def _client_name(experiments: Sequence[Experiment], client: int) -> str:
+    """Its number, with its owner or domain where that has a name, the same in all runs that it is in."""
+    found = {
+        owner_name(one.dataset, one.split, client) or domain_name(one.dataset, one.split, client)
+        for one in experiments
+        if one.dataset is not None and one.split is not None and client < one.split.clients
+    }
+    name = found.pop() if len(found) == 1 else ""
+    return f"client {client} ({name})" if name else f"client {client}"

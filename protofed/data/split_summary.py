@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -142,7 +142,16 @@ def _client(dataset: Dataset, split: Split, client: int, train: np.ndarray, test
 
 def owner_name(dataset: Dataset, split: Split, client: int) -> str:
     """The name of the one owner of all that a client trains on; empty without."""
-    if dataset.owner is None or not dataset.owners:
+    return _one_of(dataset.owners, dataset.owner, split.train[client])
+
+
+def domain_name(dataset: Dataset, split: Split, client: int) -> str:
+    """The name of the one domain of all that a client trains on; empty without."""
+    return _one_of(dataset.domains, dataset.domain, split.train[client])
+
+
+def _one_of(names: Sequence[str], index: np.ndarray | None, rows: np.ndarray) -> str:
+    if index is None or not names:
         return ""
-    found = np.unique(dataset.owner[split.train[client]])
-    return dataset.owners[found[0]] if len(found) == 1 and found[0] >= 0 else ""
+    found = np.unique(index[rows])
+    return names[found[0]] if len(found) == 1 and found[0] >= 0 else ""

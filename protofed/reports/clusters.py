@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,14 @@ KINDS = {  # field of OneClass → label, shape, opacity
     "local": ("prototypes of a client", "square", 0.9),
     "shared": ("global prototypes", "diamond", 1.0),
 }
+COLOURS = 10  # of the palette; more clients take them again, so that a legend would name none of them
 
 
-def cluster_chart(name: str, title: str, found: OneClass) -> Chart:
+def cluster_chart(name: str, title: str, found: OneClass, clients: Mapping[int, str]) -> Chart:
     """One run. Clients have a colour each, the server is black; the area of a prototype is its weight,
-    relative to the largest of its kind."""
+    relative to the largest of its kind. `clients`: names of those in any run of a figure, so that one has
+    the same colour in all."""
+    colours = {client: place % COLOURS for place, client in enumerate(clients)}
     placed = project(np.concatenate([part.rows.numpy() for part in found]))
     series: list[Series] = []
     start = 0
@@ -35,8 +38,12 @@ def cluster_chart(name: str, title: str, found: OneClass) -> Chart:
             look |= {"sizes": relative(part.weight), "outline": 1.0}
         if kind == "shared":
             look["colour"] = "ink"
-        clients = {"client": [client % 10 for client in part.client]}
-        series.append(Series(label, xy[:, 0].tolist(), xy[:, 1].tolist(), fields=clients, **look))
+        else:
+            look["fields"] = {"client": [colours[client] for client in part.client]}
+        series.append(Series(label, xy[:, 0].tolist(), xy[:, 1].tolist(), **look))
+    named = len(clients) <= COLOURS
+    if named:
+        series += [Series(who, (), (), f"k{colours[client]}", "circle") for client, who in clients.items()]
     return Chart(
         "points",
         name,
@@ -45,7 +52,7 @@ def cluster_chart(name: str, title: str, found: OneClass) -> Chart:
         Axis(),
         series,
         panel=title,
-        note=title,
+        note=title if named else f"{title}\none colour per client; after {COLOURS} clients they repeat",
         bare=True,
         colour_by=("client",),
     )

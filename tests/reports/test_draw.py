@@ -53,12 +53,51 @@ def test_one_class_with_its_clusters(experiment: Experiment) -> None:
         one_class(experiment, 10, 5)
 
 
+TWO = {0: "client 0", 1: "client 1"}
+PARTS = ("train", "test")
+
+
 def test_areas_are_weights(experiment: Experiment) -> None:
     found = one_class(experiment, 3, most=10)
-    samples, local, shared = cluster_chart("c", "run", found).series
+    samples, local, shared = cluster_chart("c", "run", found, TWO).series[:3]
     assert [len(part.x) for part in (samples, local, shared)] == [len(part.rows) for part in found]
     assert list(shared.sizes) == [w / max(found.shared.weight) for w in found.shared.weight]
     assert not samples.sizes
+
+
+def test_colours_are_the_clients_of_the_legend(experiment: Experiment) -> None:
+    """The place among a figure's clients is the colour: 13 before 0 and 1, so these have the second and the
+    third. Of eleven, two have the same: none is named, and the caption says why."""
+    found = one_class(experiment, 3, most=10)
+    chart = cluster_chart("c", "run", found, {13: "client 13", **TWO})
+    samples, local, shared, *named = chart.series
+    for part, of in ((samples, found.samples), (local, found.local)):
+        assert part.fields == {"client": [client + 1 for client in of.client]}
+    assert shared.colour == "ink"
+    legend = [("client 13", "k0"), ("client 0", "k1"), ("client 1", "k2")]
+    assert [(one.label, one.colour) for one in named] == legend
+    assert chart.note == "run"
+    many = cluster_chart("c", "run", found, {client: f"client {client}" for client in range(11)})
+    assert len(many.series) == 3
+    assert many.note == "run\none colour per client; after 10 clients they repeat"
+
+
+def test_clients_are_named_by_their_domain(run: Path, tmp_path: Path) -> None:
+    """A client for each of two domains; beside a run without domains, numbers alone stand for both."""
+    x, y = np.random.default_rng(0).random((20, 8), dtype=np.float32), np.arange(20) % 2
+    domain = np.repeat(["photo", "sketch"], 10)
+    train, test = ({f"{n}_{part}": v for n, v in zip(("x", "y", "domain"), (x, y, domain))} for part in PARTS)
+    np.savez(tmp_path / "domains.npz", **train, **test)
+    own, drawn = tmp_path / "own", tmp_path / "clusters.svg"
+    settings = {**SMALL, "data": f"npz:{tmp_path / 'domains.npz'}", "partition": "domain"}
+    protofed.run("fedplcc", out=own, **settings)
+    assert main(["draw", "clusters", str(own), "--class", "1", "-o", str(drawn)]) == 0
+    text = drawn.read_text()
+    assert [text.count(f">client {name}</text>") for name in ("0 (photo)", "1 (sketch)")] == [1, 1]
+    assert main(["draw", "clusters", str(own), str(run), "--class", "1", "-o", str(drawn)]) == 0
+    text = drawn.read_text()
+    assert [text.count(f">{name}</text>") for name in TWO.values()] == [1, 1]
+    assert "photo" not in text
 
 
 class Fixed:
@@ -151,8 +190,9 @@ def test_classes_of_clients() -> None:
 def test_the_commands(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     drawn, classes = tmp_path / "clusters.svg", tmp_path / "classes.svg"
     assert main(["draw", "clusters", str(run), "--class", "1", "--points", "20", "-o", str(drawn)]) == 0
-    assert "global prototypes" in drawn.read_text()
-    assert "fedplcc, class 1" in drawn.read_text()
+    text = drawn.read_text()
+    assert [text.count(f">{name}</text>") for name in ("global prototypes", *TWO.values())] == [1, 1, 1]
+    assert "fedplcc, class 1" in text
     assert main(["partition", "dirichlet:beta=0.5", "--clients", "5", "--classes", str(classes)]) == 0
     assert "clients by classes" in classes.read_text()
     capsys.readouterr()
