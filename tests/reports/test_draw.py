@@ -19,7 +19,7 @@ from protofed.data import Dataset
 from protofed.experiment import Experiment, reopen
 from protofed.reports.class_histograms import class_charts
 from protofed.reports.clusters import cluster_chart
-from protofed.reports.entropy_grid import draw_grid, scale
+from protofed.reports.entropy_grid import draw_grid, marks, scale
 from protofed.runs.directory import RunDir
 
 pytest.importorskip("matplotlib")
@@ -123,15 +123,18 @@ def test_maps_by_hand() -> None:
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_grid(tmp_path: Path, channels: int) -> None:
-    """Two runs and the images: three columns; two images: six rows. One scale for both runs."""
+    """Two runs and the images: three columns; two images: six rows, and bars below. One scale for both runs,
+    from 0 to 1 + log 2; features have log 2 everywhere."""
     images = Images(torch.rand(2, channels, 4, 4), torch.tensor([[[0, 1, 1, -1]] * 4] * 2))
     one = entropy_maps(Fixed(), images.x)  # type: ignore[arg-type]
     two = Maps(one.classes, one.softmax + 1, one.features)
     path = draw_grid(images, {"a": one, "b": two}, tmp_path / "maps.png")
     width, height = (int.from_bytes(path.read_bytes()[at : at + 4], "big") for at in (16, 20))
-    assert (width, height) == (round(200 * (3 * 1.3 + 0.4)), round(200 * (6 * 1.3 + 0.4)))
-    limits = scale("softmax", {"a": one, "b": two})
-    assert (limits["vmin"], limits["vmax"]) == pytest.approx((0, 1 + math.log(2)), abs=1e-6)
+    assert (width, height) == (round(200 * (3 * 1.3 + 0.4)), round(200 * (6 * 1.3 + 0.4 + 0.6)))
+    text = draw_grid(images, {"a": one, "b": two}, tmp_path / "maps.svg").read_text()
+    said = ("0.00", "0.85", "1.69", "softmax entropy (nats)", "0.6931", "feature entropy (nats)")
+    assert [text.count(f">{words}</text>") for words in said] == [1] * 6
+    assert scale("softmax", {"a": one, "b": two}) == pytest.approx((0, 1 + math.log(2)), abs=1e-6)
 
 
 FAMILY = """
@@ -167,6 +170,14 @@ def test_entropy_maps_of_two_runs_on_masks(tmp_path: Path, capsys: pytest.Captur
     assert f"drawn: {drawn}" in capsys.readouterr().err
     assert main(["draw", "entropy", *runs, "--client", "7"]) != 0
     assert "--client: one has no client 7; its last is 1" in capsys.readouterr().err
+
+
+def test_numbers_of_a_scale() -> None:
+    """So many digits that ends differ; what is below zero by rounding is zero; one number stands alone."""
+    assert marks(-1e-9, 1.1) == ([-1e-9, 0.55 - 5e-10, 1.1], ["0.00", "0.55", "1.10"])
+    assert marks(0.69, 0.693)[1] == ["0.6900", "0.6915", "0.6930"]
+    assert marks(0.5, 0.5) == ([0.5], ["0.5000"])
+    assert marks(math.nan, math.nan)[1] == ["nan"]
 
 
 def test_runs_without_masks_are_refused(experiment: Experiment) -> None:
