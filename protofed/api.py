@@ -178,7 +178,8 @@ def _build(
         config, algorithm, groups, index, shapes, names, dense=dense, inputs=firsts, balanced=balanced
     )
     data = OwnData(train, test, held)
-    for warning in [*odd_features([part.x for part in train], "federate"), *check_batches(task, data)]:
+    odd = odd_features([part.x for part in train], "federate")
+    for warning in [*odd, *check_batches(task, data), *algorithm.idle(task)]:
         log.warning(warning)
     config, why = settle_engine(config, task, data)
     config = replace(config, data=GIVEN, partition=AS_GIVEN, models=AS_GIVEN)

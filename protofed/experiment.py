@@ -197,7 +197,8 @@ def build(config: Config) -> Experiment:
     if config.public is not None and not algorithm.needs.public:
         sources.make(config.public)  # a misspelt one is told all the same
         log.warning("public: %s uses no public data; %s is not read", algorithm.name, config.public)
-    for warning in [*odd_features([sample_rows(dataset)], dataset.name), *check_batches(task, data)]:
+    odd = odd_features([sample_rows(dataset)], dataset.name)
+    for warning in [*odd, *check_batches(task, data), *algorithm.idle(task)]:
         log.warning(warning)
     config, why = settle_engine(config, task, data)
     return Experiment(config, task, data, make_federation(config, task, data), dataset, split, why)

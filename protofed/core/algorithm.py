@@ -190,6 +190,11 @@ class Algorithm(ABC):
         """Modules beside "model", by part name; freshly initialised."""
         return {}
 
+    def idle(self, task: Task) -> Sequence[str]:
+        """Options that are given and do nothing in this task, each a line with cause and remedy: shown as a
+        warning before the first round. Most methods have none."""
+        return ()
+
     # server
 
     def init(self, task: Task, turn: Turn) -> Record:

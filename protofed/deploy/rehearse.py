@@ -41,7 +41,7 @@ def rehearse(folder: Path) -> experiments.Experiment:
     guards = make_guards(made.trust, task, asked, sums="masked", samples=samples)
     engine = _engine(task, data, made.transport.upload)
     federation = Federation(task, data, engine, made.rounds, guards=guards)
-    remarks = [*near_names(agreement.members), *_idle(made.transport)]
+    remarks = [*near_names(agreement.members), *_idle(made.transport), *task.algorithm.idle(task)]
     return experiments.Experiment(made, task, data, federation, remarks=remarks)
 
 

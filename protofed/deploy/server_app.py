@@ -108,7 +108,7 @@ def serve(grid: Any, settings: ServerSettings, out: Path, status: StatusFile) ->
     federation = Federation(task, data, engine, config.rounds, "drop", guards)
     if directory.checkpoints.exist and (warning := experiments.restore(directory, federation)):
         log.warning(warning)
-    remarks = near_names(agreement.members)
+    remarks = [*near_names(agreement.members), *task.algorithm.idle(task)]
     for remark in remarks:
         log.warning(remark)
     experiment = experiments.Experiment(config, task, data, federation, remarks=remarks)

@@ -10,6 +10,7 @@ et al. 2023) for non-target distillation and instance similarities.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +85,7 @@ class MutualLearning(Algorithm):
     aux: str = option("", "auxiliary model, such as cnn4; empty: the smallest of the clients' models")
     aux_start: str = option(
         "own",
-        "first weights of the auxiliary model: its own, or the common ones of its architecture",
+        "first weights of the auxiliary model: its own, or the common ones of its architecture (init=common)",
         choices=("own", "model"),
     )
     clip_each: float | None = option(
@@ -99,6 +100,15 @@ class MutualLearning(Algorithm):
     def clipping(self) -> dict[str, Any]:
         """Change to the run's optimiser, for each module."""
         return {} if self.clip_each is None else {"clip": self.clip_each}
+
+    def idle(self, task: Task) -> Sequence[str]:
+        """Common first weights of the auxiliary model, where clients of its architecture have none."""
+        if self.aux_start == "own" or task.common_init or auxiliary_group(task, self.aux) is None:
+            return ()
+        return (
+            f"aux_start: model is of no use to {self.name} with init own: clients start with weights of "
+            "their own, and the auxiliary model as none of them; set init to common, or aux_start to own",
+        )
 
     def first_aux(self, task: Task) -> Tree:
         """The auxiliary model before the first round."""

@@ -147,6 +147,24 @@ def test_the_auxiliary_model_may_start_as_clients_of_its_architecture(method):
     assert not torch.equal((own.weights or own.factors)["aux.head.weight"], found["aux.head.weight"])
 
 
+@pytest.mark.parametrize("method", ["fml", "fedkd"])
+def test_a_common_start_that_no_client_has_is_told(method):
+    """aux_start=model with init=own: the weights are no client's. Nothing is said with init=common, of a
+    start of its own, or of an architecture that no client has."""
+    task = Toy(method, {"aux_start": "model"}, models="mixed").build().task
+    (line,) = task.algorithm.idle(task)
+    assert line.startswith(f"aux_start: model is of no use to {method} with init own")
+    assert line.endswith("set init to common, or aux_start to own")
+    group = task.smallest_group()
+    aux = task.algorithm.first_aux(task)["aux.head.weight"]
+    of_it = [client for client in range(task.clients) if task.group_of(client) == group]
+    assert not any(torch.equal(task.fresh(group, client)["model.head.weight"], aux) for client in of_it)
+    common = Toy(method, {"aux_start": "model"}, {"init": "common"}, models="mixed").build().task
+    assert list(common.algorithm.idle(common)) == []
+    for options in ({"aux_start": "own"}, {"aux_start": "model", "aux": "cnn4"}):
+        assert list(dataclasses.replace(task.algorithm, **options).idle(task)) == []
+
+
 def plane(method):
     """A task with an auxiliary model that has a 20×20 matrix, and an update of that matrix with
     singular values 3 and 1 (energies 9 and 1 of 10)."""

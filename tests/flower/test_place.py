@@ -99,6 +99,17 @@ def test_the_part_of_another_is_refused(tmp_path):
     assert "is for 'south', this is north" in answer(settings, packet).meta["error"]
 
 
+def test_settings_without_use_are_told_by_server_and_rehearsal(tmp_path, monkeypatch, caplog):
+    recipe = deployed.RECIPE.replace("fedproto", "fml").replace("rounds = 3", "rounds = 1")
+    monkeypatch.setattr(deployed, "RECIPE", recipe + '[options]\naux_start = "model"\n')
+    deployed.write_federation(tmp_path)
+    told = "aux_start: model is of no use to fml with init own"
+    assert [remark.split(":")[0] for remark in rehearse(tmp_path / "f").remarks] == ["aux_start"]
+    assert told not in caplog.text
+    deployed.start(tmp_path, tmp_path / "run")
+    assert caplog.text.count(told) == 1
+
+
 def takes_different_models(method):
     needs = methods[method]().needs
     return not (needs.model or needs.base or needs.public or needs.merged)

@@ -109,6 +109,22 @@ def test_public_data_that_a_method_does_not_use_is_told(caplog: pytest.LogCaptur
     assert "public: local uses no public data; digits is not read" in caplog.text
 
 
+STARTS = {"options": {"aux_start": "model"}, "models": "mlp", "clients": 2, "engine": "sequential"}
+
+
+def test_an_auxiliary_start_that_is_no_clients_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Once by each way into a run, and not where `init` gives all clients of a model one start."""
+    told = "aux_start: model is of no use to fml with init own"
+    build(resolve({"method": "fml", "init": "common", **STARTS}))
+    assert told not in caplog.text
+    build(resolve({"method": "fml", **STARTS}))
+    assert caplog.text.count(told) == 1
+    x, y = torch.randn(8, 3), torch.arange(8) % 2
+    clients = [protofed.Client(protofed.Model(nn.Linear(3, 4), nn.Linear(4, 2)), (x, y)) for _ in range(2)]
+    protofed.federate(clients, "fml", options=STARTS["options"], rounds=1, engine="sequential")
+    assert caplog.text.count(told) == 2
+
+
 def test_a_method_named_twice_in_a_comparison(call: Call) -> None:
     assert_refused(call("compare", "local", "local"), "compare: local is named twice")
 
