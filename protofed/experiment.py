@@ -22,7 +22,7 @@ from .core.errors import ConfigError
 from .core.needs import check_batches, check_data, check_epochs, check_inputs, check_models, check_optimiser
 from .core.rng import numpy_generator
 from .core.task import Group, Task
-from .data import Dataset, Split, divide, load, sources
+from .data import Dataset, Split, check_source, divide, load
 from .data.check import check_several_classes
 from .data.features import odd_features, sample_rows
 from .data.federated import SplitData
@@ -175,6 +175,8 @@ def build(config: Config) -> Experiment:
     torch.set_num_threads(config.system.threads)
     algorithm = config.make_method()
     check_epochs(algorithm, config.train.epochs)
+    if config.public is not None:
+        check_source(config.public)  # a misspelt one is told where it is not used, too
     dataset = load(config.data)
     check_several_classes(dataset)
     split = split_of(config, dataset)
@@ -195,7 +197,6 @@ def build(config: Config) -> Experiment:
     )
     data = SplitData(loader)
     if config.public is not None and not algorithm.needs.public:
-        sources.make(config.public)  # a misspelt one is told all the same
         log.warning("public: %s uses no public data; %s is not read", algorithm.name, config.public)
     odd = odd_features([sample_rows(dataset)], dataset.name)
     for warning in [*odd, *check_batches(task, data), *algorithm.idle(task)]:

@@ -10,6 +10,8 @@ counts once, and of a claim the one with most seeds and rounds.
 from __future__ import annotations
 
 import json
+import math
+import re
 import sys
 import tomllib
 from collections import Counter
@@ -38,20 +40,25 @@ each other.
 
 ## Every table and figure of the papers
 
-Made from the outcomes beside the pages (`python docs/generator/published.py`). Cells: how many of the
-recipe's have a number. Agree: of those that were run as the paper did it, on its data and at its length,
-how many lie within the recipe's tolerance; the others tell the order of methods at most. Claims: orders of
-rows that the paper's table shows, each in one column; a claim holds, or does not, if clients (or runs)
-differ that way in a Wilcoxon test, p < 0.05; all others cannot be told.
+Made from the outcomes beside the pages (`python docs/generator/published.py`). Cells: how many of those that
+the paper prints have a number (of curves without numbers, of the recipe's points), and behind + what we ran
+beside it: rows of our own, columns with other data or fewer rounds. Agree: of those that were run as the
+paper did it, on its data and at its length, how many lie within the recipe's tolerance; the others tell the
+order of methods at most. Claims: orders of rows that the paper's table shows, each in one column; a claim
+holds, or does not, if clients (or runs) differ that way in a Wilcoxon test, p < 0.05 after Holm's
+correction; all others cannot be told. Clients of one seed share their training, so that many pairs of
+clients of few seeds prove less than their number suggests: a claim with one seed is about that seed.
 """
-COLUMNS = ("", "what", "page", "cells", "agree", "holds", "does not", "cannot tell")
+COLUMNS = ("", "what", "page", "cells", "seeds", "agree", "holds", "does not", "cannot tell")
 
 
 class Count(NamedTuple):
     """What came of one or several recipes."""
 
-    cells: int
-    run: int
+    cells: int  # that the paper prints; of curves all
+    run: int  # of these
+    beside: int  # run by us alone: rows and columns that the paper does not print
+    seeds: tuple[int, ...]  # of all cells that were run
     as_printed: int
     agree: int
     claims: Mapping[str, int]
@@ -67,23 +74,37 @@ def outcomes(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def counted(recipe: str, found: Sequence[Mapping[str, Any]], columns: int | None = None) -> Count:
-    """Of a recipe, or of its first columns."""
+def counted(
+    recipe: str, found: Sequence[Mapping[str, Any]], columns: int | None = None, without: Sequence[str] = ()
+) -> Count:
+    """Of a recipe, or of its first columns, or without some rows."""
     whole = load_recipe(recipe)
     names = [column.name for column in whole.columns[:columns]]
-    cells = [cell for one in found for cell in one["cells"] if cell["column"] in names]
-    run = {(cell["row"], cell["column"]) for cell in cells}
+    asked = {(row.name, name) for row in whole.rows if row.name not in without for name in names}
+    printed = {name for name in asked if not math.isnan(whole.printed("mean", *name))} or asked
+    cells = [cell for one in found for cell in one["cells"] if (cell["row"], cell["column"]) in asked]
+    run: dict[tuple[str, str], int] = {}
+    for cell in cells:
+        name = (cell["row"], cell["column"])
+        run[name] = max(run.get(name, 0), cell["seeds"])
     fit = {(cell["row"], cell["column"]): cell["verdict"] for cell in cells if cell["verdict"] in JUDGED}
     claims: dict[tuple[str, str], tuple[tuple[int, int], str]] = {}
     for one in found:
         weight = _weight(one["cells"])
         for claim in one["claims"]:
             key = (claim["text"], claim["column"])
-            if claim["column"] in names and weight >= claims.get(key, (weight, ""))[0]:
+            mine = {(row, claim["column"]) for row in _rows(claim)} <= asked
+            if mine and weight >= claims.get(key, (weight, ""))[0]:
                 claims[key] = (weight, claim["verdict"])
     agree = list(fit.values()).count(AGREES)
     told = Counter(verdict for _, verdict in claims.values())
-    return Count(len(whole.rows) * len(names), len(run), len(fit), agree, told)
+    inside = printed & run.keys()
+    beside = len(run) - len(inside)
+    return Count(len(printed), len(inside), beside, tuple(run.values()), len(fit), agree, told)
+
+
+def _rows(claim: Mapping[str, Any]) -> list[str]:
+    return re.split(" [<>] ", claim["text"].removeprefix("spread of "))
 
 
 def _weight(cells: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
@@ -98,7 +119,7 @@ def index(folder: Path = RESULTS) -> str:
     parts = [HEAD]
     for paper in papers:
         rows = [_row(item, found, folder) for item in paper["items"]]
-        parts.append(f"### {paper['name']}\n\n{paper['about']}.\n\n{table(COLUMNS, rows, right=range(3, 8))}")
+        parts.append(f"### {paper['name']}\n\n{paper['about']}.\n\n{table(COLUMNS, rows, right=range(3, 9))}")
     return "\n".join([*parts, "## All pages\n\n<!-- made: results -->\n"])
 
 
@@ -107,16 +128,26 @@ def _row(
 ) -> list[str]:
     head = [item["item"], item["what"]]
     if "recipes" not in item:
-        return [*head, code(item["shown"]) if "shown" in item else item["nothing"], *["–"] * 5]
+        return [*head, code(item["shown"]) if "shown" in item else item["nothing"], *["–"] * 6]
     mine = [one for recipe in item["recipes"] for one in found.get(recipe, ())]
-    counts = [counted(recipe, found.get(recipe, ()), item.get("columns")) for recipe in item["recipes"]]
-    cells, run, fit, agree = (sum(some) for some in zip(*(count[:4] for count in counts)))
+    some = (item.get("columns"), item.get("without", ()))
+    counts = [counted(recipe, found.get(recipe, ()), *some) for recipe in item["recipes"]]
+    cells = sum(count.cells for count in counts)
     claims = [sum(count.claims.get(word, 0) for count in counts) for word in (HOLDS, DOES_NOT, CANNOT_TELL)]
     if not mine:
-        return [*head, _earlier(item, folder), f"not run (0 of {cells})", *["–"] * 4]
+        return [*head, _earlier(item, folder), f"not run (0 of {cells})", *["–"] * 5]
     pages = ", ".join(f"[{Path(one['page']).stem}]({one['page']})" for one in mine)
-    judged = f"{agree} of {fit}" if fit else "–"
-    return [*head, pages, f"{run} of {cells}", judged, *(map(str, claims) if any(claims) else ["–"] * 3)]
+    run, beside, fit = (sum(c) for c in zip(*((c.run, c.beside, c.as_printed) for c in counts)))
+    share = f"{run} of {cells}" + (f" + {beside}" if beside else "")
+    judged = f"{sum(count.agree for count in counts)} of {fit}" if fit else "–"
+    told = map(str, claims) if any(claims) else ["–"] * 3
+    return [*head, pages, share, _seeds(counts), judged, *told]
+
+
+def _seeds(counts: Sequence[Count]) -> str:
+    """Least and most seeds of a cell; those that are computed without runs have none."""
+    found = [seeds for count in counts for seeds in count.seeds]
+    return "–".join(dict.fromkeys(str(end(found)) for end in (min, max))) if any(found) else "–"
 
 
 def _earlier(item: Mapping[str, Any], folder: Path) -> str:

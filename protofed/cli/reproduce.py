@@ -11,6 +11,7 @@ from typing import Any
 from ..reports import paper
 from ..studies.cells import cells
 from ..studies.claims import as_claims, claims
+from ..studies.kept_cells import plan_page
 from ..studies.published import check_page, publish
 from ..studies.recipe import Recipe, load_recipe, recipe_ids
 from ..studies.reproduce import Selection, in_data_folder, plan_reproduction
@@ -59,6 +60,7 @@ def command(args: argparse.Namespace) -> int:
     check_page(args.publish)
     choice = Selection(args.methods, args.columns, args.seeds, settings_of(args))
     plans = plan_reproduction(recipe, choice)
+    page = plan_page(recipe, choice, args.publish.with_suffix(".json")) if args.publish else None
     out = args.out or Path("runs") / recipe.id
     done = carry_out_plan([planned for plan in plans for planned in plan.runs], out, args)
     found = cells(recipe, plans, done)
@@ -72,8 +74,8 @@ def command(args: argparse.Namespace) -> int:
     paths = write_study(out, name, text, records, {**more, "runs": runs_of(done)})
     if recipe.about.x and paper.can_draw():
         paths.append(draw_recipe(recipe, found, out / f"{name}.png"))
-    if args.publish:
-        paths += publish(args.publish, recipe, choice, done, given_command())
+    if page:
+        paths += publish(page, done, given_command())
     tables = [
         compact(recipe, found),
         *rounds_table(recipe, found),

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from . import partition, source
 from .base import VOID, Dataset, Partitioner, Rows, Source, Split, partitions, sources
-from .specs import divide, load
+from .specs import check_source, divide, load
 
 __all__ = [
     "VOID",
@@ -32,6 +32,7 @@ __all__ = [
     "Rows",
     "Source",
     "Split",
+    "check_source",
     "divide",
     "load",
     "partition",

@@ -24,8 +24,18 @@ def load(spec: str, extra: Mapping[str, Any] | None = None) -> Dataset:
     name, options = parse_source(spec)
     if is_form(name):
         return _with_notes(check_dataset(load_from_file(name, {**options, **(extra or {})})))
-    source = build(sources[name], {**options, **(extra or {})}, f"data {name}")
-    return _with_notes(check_dataset(source.load()))
+    return _with_notes(check_dataset(_source(name, {**options, **(extra or {})}).load()))
+
+
+def check_source(spec: str) -> None:
+    """Refuse a misspelt name or option of data, without reading any."""
+    name, options = parse_source(spec)
+    if not is_form(name):
+        _source(name, options)
+
+
+def _source(name: str, options: Mapping[str, Any]) -> Any:
+    return build(sources[name], options, f"data {name}")
 
 
 def _with_notes(dataset: Dataset) -> Dataset:

@@ -27,6 +27,7 @@ from .likeness import Training, joined_texts
 from .recipe import About, Recipe
 from .reproduce import CellPlan, Selection, plan_reproduction, seeds_of
 from .runner import Done
+from .shared_cells import by_reading, reading, recipes_beside
 from .statistics import mean, sample_std
 
 log = logging.getLogger(__name__)
@@ -43,32 +44,60 @@ class Kept:
     parts: Parts = field(default_factory=dict)
 
 
-def with_earlier(recipe: Recipe, choice: Selection, done: Mapping[str, Done], outcome: Path) -> list[Kept]:
-    """The cells of a whole recipe: the chosen ones as this call finished them, seed by seed; the others, and
-    what is not finished, from the outcome. A setting that is given for one column can make the next one the
-    same run, and that is not the cell the paper has there."""
-    chosen = _names(plan_reproduction(recipe, replace(choice, seeds=1)))
+@dataclass(frozen=True)
+class PagePlan:
+    """What a page can hold: the cells of the whole recipe, seed by seed, which of them this call chose, and
+    what earlier calls left in the outcome beside it."""
+
+    recipe: Recipe
+    chosen: set[Named]
+    by_seed: Sequence[Sequence[CellPlan]]
+    there: Mapping[Named, Parts]
+    beside: Mapping[Any, Cell]  # of other pages in the folder, by runs and reading
+    outcome: Path
+
+
+def plan_page(recipe: Recipe, choice: Selection, outcome: Path) -> PagePlan:
+    """Plan a page before anything is run, so that what is wrong is told before it takes time."""
     there = _read(outcome)
-    earlier_seeds = {seed for parts in there.values() for part in parts.values() for seed in _seeds(part)}
-    seeds = sorted({*seeds_of(recipe, choice), *earlier_seeds})
-    whole = replace(choice, rows=(), columns=())
-    plans = [_of_seed(recipe, whole, seed) for seed in seeds]
-    found = [cells(recipe, plan, done) for plan in plans]
-    kept = []
-    unused = Counter({name: len(parts) for name, parts in there.items()})
-    for planned, fresh in zip(zip(*plans), zip(*found)):
-        (name,) = _names(planned[:1])
-        earlier, parts = there.get(name, {}), {}
+    earlier = {seed for parts in there.values() for part in parts.values() for seed in _seeds(part)}
+    seeds = sorted({*seeds_of(recipe, choice), *earlier})
+    chosen = {_name(plan) for plan in plan_reproduction(recipe, replace(choice, seeds=1))}
+    beside: dict[Any, Cell] = {}
+    for other, path in recipes_beside(outcome):
+        beside |= by_reading(other, _read(path))
+    by_seed = [_of_seed(recipe, choice, seed) for seed in seeds]
+    return PagePlan(recipe, chosen, by_seed, there, beside, outcome)
+
+
+def with_earlier(page: PagePlan, done: Mapping[str, Done]) -> list[Kept]:
+    """The cells of a whole recipe: the chosen ones as this call finished them, seed by seed; the others, and
+    what is not finished, from the outcome; what was chosen, from another page that rests on the same runs,
+    too. A setting that is given for one column can make the next one the same run, and that is not the cell
+    the paper has there: what is neither chosen nor kept has no number."""
+    recipe, kept = page.recipe, []
+    unused = Counter({name: len(parts) for name, parts in page.there.items()})
+    for planned in zip(*page.by_seed):
+        name = _name(planned[0])
+        fresh = cells(recipe, planned, done if name in page.chosen else {})
+        earlier, parts = page.there.get(name, {}), {}
         for mark, cell in zip(map(_mark, planned), fresh):
             unused[name] -= mark in earlier
-            if name in chosen and cell.complete and not math.isnan(cell.ours):
+            if name in page.chosen and cell.complete and not math.isnan(cell.ours):
                 parts[mark] = cell
             elif mark in earlier:
                 parts[mark] = earlier[mark]
+            elif name in page.chosen and (shared := _shared(page, planned[0], mark)):
+                parts[mark] = shared
         begun = max(fresh, key=lambda cell: cell.rounds)
         kept.append(Kept(joined(recipe, planned[0], list(parts.values())) if parts else begun, parts))
-    _tell_unused(outcome, [name for name in there if unused[name] > 0])
+    _tell_unused(page.outcome, [name for name in page.there if unused[name] > 0])
     return kept
+
+
+def _shared(page: PagePlan, plan: CellPlan, mark: str) -> Cell | None:
+    found = page.beside.get((mark, reading(page.recipe, plan.row, plan.column)))
+    return found and replace(found, row=plan.row.name, column=plan.column.name, why="; ".join(plan.why))
 
 
 def all_kept(recipe: Recipe, outcome: Path) -> list[Cell]:
@@ -83,12 +112,17 @@ def all_kept(recipe: Recipe, outcome: Path) -> list[Cell]:
 
 
 def _of_seed(recipe: Recipe, choice: Selection, seed: int) -> list[CellPlan]:
+    """All cells of one seed. Options of a method are meant for the rows that were chosen alone."""
     settings = {**(choice.settings or {}), **({} if recipe.about.costs else {"seed": seed})}
-    return plan_reproduction(recipe, replace(choice, seeds=1, settings=settings))
+    mine = plan_reproduction(recipe, Selection(choice.rows, (), 1, settings))
+    chosen = {_name(plan): plan for plan in mine}
+    others = {name: value for name, value in settings.items() if name != "options"}
+    plans = plan_reproduction(recipe, Selection(settings=others, seeds=1))
+    return [chosen.get(_name(plan), plan) for plan in plans]
 
 
-def _names(plans: Sequence[CellPlan]) -> set[Named]:
-    return {(plan.row.name, plan.column.name) for plan in plans}
+def _name(plan: CellPlan) -> Named:
+    return plan.row.name, plan.column.name
 
 
 def _mark(plan: CellPlan) -> str:
@@ -152,7 +186,9 @@ def _training(parts: Sequence[Cell]) -> Training:
     each = [part.training for part in parts]
     names = dict.fromkeys(name for one in each for name in one.settings)
     settings = {name: joined_texts([one.settings.get(name, "") for one in each]) for name in names}
-    return Training(settings, mean([one.steps for one in each]), joined_texts([one.data for one in each]))
+    seeds = tuple(sorted({seed for one in each for seed in one.seeds}))
+    data = joined_texts([one.data for one in each])
+    return Training(settings, mean([one.steps for one in each]), data, seeds)
 
 
 def _evidence(about: About, parts: Sequence[Cell], own_middle: bool) -> Evidence:
@@ -214,8 +250,8 @@ def _read(outcome: Path) -> Mapping[Named, Parts]:
 
 def _cell(row: Mapping[str, Any]) -> Cell:
     values: dict[str, Any] = {key: _number(value) for key, value in row.items() if key != "mark"}
-    settings, steps, data = values["training"]
-    values["training"] = Training(settings, _number(steps), data)
+    settings, steps, data, *seeds = values["training"]
+    values["training"] = Training(settings, _number(steps), data, *map(tuple, seeds))
     values["evidence"] = Evidence(**values["evidence"])
     values["ran"] = tuple(values["ran"])
     return Cell(**values)

@@ -32,6 +32,7 @@ class Training(NamedTuple):
     settings: Mapping[str, str] = {}
     steps: float = math.nan  # of a client in a round
     data: str = ""
+    seeds: tuple[int, ...] = ()
 
 
 def training_of(runs: Sequence[Outcome]) -> Training:
@@ -43,6 +44,7 @@ def training_of(runs: Sequence[Outcome]) -> Training:
         {name: joined_texts([one.get(name, "") for one in found]) for name in names},
         mean([run.local_steps for run in _punctual(runs)]),
         joined_texts([f"{run.seed} {data_of(run)}" for run in runs]),
+        tuple(sorted({run.seed for run in runs})),
     )
 
 
@@ -89,17 +91,20 @@ def different(one: Training, two: Training) -> list[str]:
     names = [name for name in one.settings if name in two.settings]
     pairs = {name: (one.settings[name], two.settings[name]) for name in names}
     found = [name for name, values in pairs.items() if all(values) and not _alike(*values)]
-    if abs(one.steps - two.steps) > 0.05:  # NaN: not known
-        found.append("steps")
-    if one.data != two.data:
-        found.append("data")
+    if one.seeds and two.seeds and one.seeds != two.seeds:
+        found.append("seeds")  # other splits too, so that data and steps need not be equal
+    else:
+        found += ["steps"] if abs(one.steps - two.steps) > 0.05 else []  # NaN: not known
+        found += ["data"] if one.data != two.data else []
     return [WORDS.get(name, name) for name in found]
 
 
 def _alike(one: str, two: str) -> bool:
-    """Equal, or in both rows what the method itself asks for; cells of earlier calls have `OWN` alone."""
-    plain = (text.removesuffix(f", {OWN}") for text in (one, two))
-    return len(set(plain)) == 1 or (one.endswith(OWN) and two.endswith(OWN))
+    """Equal, or in both rows what the method itself asks for, in all runs; cells of earlier calls have `OWN`
+    alone."""
+    plain = [text.removesuffix(f", {OWN}") for text in (one, two)]
+    own = one.endswith(OWN) and two.endswith(OWN) and not any(", " in text for text in plain)
+    return len(set(plain)) == 1 or own
 
 
 def unequal(rows: Mapping[str, Sequence[Outcome]], varied: Collection[str] = ()) -> list[str]:

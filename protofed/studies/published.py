@@ -15,9 +15,7 @@ from typing import Any
 from ..core.errors import ConfigError
 from ..runs.files import finite, read_json
 from .claims import as_claims, claims
-from .kept_cells import with_earlier, written
-from .recipe import Recipe
-from .reproduce import Selection
+from .kept_cells import PagePlan, with_earlier, written
 from .reproduction_table import markdown
 from .runner import Done
 from .study_files import write_text
@@ -48,14 +46,12 @@ def page_text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def publish(
-    path: Path, recipe: Recipe, choice: Selection, done: Mapping[str, Done], command: str
-) -> list[Path]:
+def publish(planned: PagePlan, done: Mapping[str, Done], command: str) -> list[Path]:
     """Write the page of the whole recipe, and the outcome as .json beside it: what is chosen and done, and
     what earlier calls left there. Where this call brings nothing, claims are judged anew, and commands and
     date stay."""
-    outcome = path.with_suffix(".json")
-    found = with_earlier(recipe, choice, done, outcome)
+    recipe, outcome = planned.recipe, planned.outcome
+    found = with_earlier(planned, done)
     shown = [one.cell for one in found]
     judged = claims(recipe, [one.cell for one in found if one.parts])
     spreads = any(order.by == "smaller_spread" for order in recipe.orders)
@@ -69,7 +65,7 @@ def publish(
     text = json.dumps(finite({**head, "cells": []}), indent=1, ensure_ascii=False)
     text = text.replace('"cells": []', f'"cells": [\n{lines}\n]') + "\n"
     page = markdown(recipe, shown, judged, "`, `".join(commands), when)
-    return [write_text(path, page), write_text(outcome, text)]
+    return [write_text(outcome.with_suffix(".md"), page), write_text(outcome, text)]
 
 
 def _measured(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:

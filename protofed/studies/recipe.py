@@ -9,7 +9,8 @@ too. The rest stands in two tables that `protofed run` passes over:
     [about.over]         a setting over whose values a cell is averaged (ProtoMargin's δ)
     [[about.orders]]     what should hold between rows
     [published]  the printed numbers, as numbers: `mean`, `std`, `also`, one list per row in the order
-                 of the columns; nan where nothing is printed
+                 of the columns; nan where nothing is printed. `rounds`, of each row one number, or such
+                 a list
 
 Layers, from weakest: defaults, the row's preset, the recipe, the column, `over`, the row, the command line.
 """
@@ -139,6 +140,11 @@ class Recipe:
         if values is None:
             return math.nan
         return float(values[[c.name for c in self.columns].index(column)])
+
+    def printed_rounds(self, row: str, column: str) -> float:
+        """As printed: one number for all columns of a row, or one for each."""
+        rounds = self.published.get("rounds", {}).get(row)
+        return self.printed("rounds", row, column) if isinstance(rounds, list) else float(rounds)
 
 
 def recipe_folder() -> Path:

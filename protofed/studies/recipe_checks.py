@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .recipe import Recipe
 
 OF_CELLS = ("mean", "std", "also")  # the tables of [published] with a number for each column
-OF_ROWS = ("rounds", "params_k")  # and those with one for each row
+OF_ROWS = ("rounds", "params_k")  # and those with one number, or such a list, for each row
 
 
 def check_recipe(recipe: Recipe, where: str) -> None:
@@ -84,7 +84,7 @@ def _check_published(recipe: Recipe, where: str) -> None:
         for row, values in _table(table, f"{where}: published.{kind}").items():
             if row not in rows:
                 raise ConfigError(f"{where}: published.{kind}: {unknown('row', row, rows)}")
-            if kind in OF_ROWS:
+            if kind in OF_ROWS and _is_number(values):
                 continue
             if not (isinstance(values, list) and all(_is_number(value) for value in values)):
                 raise ConfigError(

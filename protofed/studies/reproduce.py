@@ -13,6 +13,7 @@ from typing import Any
 
 from ..config import SECTIONS, Config, resolve
 from ..core.errors import ConfigError, unknown
+from ..data import check_source
 from .compare import seed_range
 from .model_measures import COMPARING, MODEL_MEASURES, Look
 from .plan import SYSTEM, Planned, check_no_options
@@ -157,6 +158,7 @@ def cell_config(
     config = _resolve(json.dumps(layers, default=str))
     if config.public is None or config.make_method().needs.public:
         return config
+    check_source(config.public)
     return replace(config, public=None, public_samples=Config.public_samples)  # given for other rows
 
 

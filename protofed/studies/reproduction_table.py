@@ -99,12 +99,17 @@ def rounds_table(recipe: Recipe, cells: Sequence[Cell]) -> list[Table]:
     printed = recipe.published.get("rounds", {})
     ran = {row: [cell for cell in cells if cell.row == row and cell.rounds] for row in printed}
     rows = [
-        [row, str(printed[row]), _ends(own, "rounds"), _ends(own, "converged")]
+        [row, _printed_rounds(recipe, own), _ends(own, "rounds"), _ends(own, "converged")]
         for row, own in ran.items()
         if own
     ]
     heads = ["method", "rounds (paper)", "rounds (ours)", "converged after (ours)"]
     return [Table("Rounds", heads, rows)] if rows else []
+
+
+def _printed_rounds(recipe: Recipe, cells: Sequence[Cell]) -> str:
+    found = [recipe.printed_rounds(cell.row, cell.column) for cell in cells]
+    return "–".join(dict.fromkeys(number(end(found), 0) for end in (min, max)))
 
 
 def _ends(cells: Sequence[Cell], name: str) -> str:
@@ -115,12 +120,24 @@ def _ends(cells: Sequence[Cell], name: str) -> str:
 
 def claims_table(claims: Sequence[Claim]) -> Table:
     """What the paper claims about the order of its rows, and whether it holds here."""
-    rows = [[claim.text, claim.column, _judged(claim)] for claim in claims]
-    return Table("Claims", ["claim", "column", "here"], rows, names=2)
+    alike: dict[tuple[str, str, str], list[Claim]] = {}
+    for claim in claims:  # in one line for all columns where the same can be said
+        alike.setdefault((claim.text, claim.verdict, claim.why), []).append(claim)
+    rows = [
+        [
+            text,
+            "; ".join(claim.column for claim in some),
+            _gaps(some),
+            f"{verdict}: {why}" if why else verdict,
+        ]
+        for (text, verdict, why), some in alike.items()
+    ]
+    return Table("Claims", ["claim", "column", "by", "here"], rows, names=2)
 
 
-def _judged(claim: Claim) -> str:
-    return f"{claim.verdict}: {claim.why}" if claim.why else claim.verdict
+def _gaps(claims: Sequence[Claim]) -> str:
+    """By how much the numbers show the order, as far as they do."""
+    return "; ".join("–" if math.isnan(claim.gap) else f"{claim.gap:+.2f}" for claim in claims)
 
 
 def markdown(recipe: Recipe, cells: Sequence[Cell], claims: Sequence[Claim], command: str, when: str) -> str:

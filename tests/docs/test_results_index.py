@@ -50,21 +50,36 @@ def test_the_claims_of_a_page_are_those_of_its_recipe(page: str) -> None:
 
 
 def test_outcomes_of_one_recipe_are_added_up(tmp_path: Path) -> None:
-    """9 rows × 6 columns. Three cells have a number, two of them compare, one of these agrees; the claim is
-    that of the outcome with three seeds."""
+    """8 printed rows × 6 columns. Three cells have a number, of one or three seeds, two of them compare, one
+    of these agrees; the claim is that of the outcome with three seeds."""
     for name, outcome in {"a": TWO, "b": ONE, "speed": {"rounds": 3}}.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(outcome))
     found = outcomes(tmp_path)
     assert {recipe: [one["page"] for one in some] for recipe, some in found.items()} == {
         "fp-t2": ["a.md", "b.md"]
     }
-    assert counted("fp-t2", found["fp-t2"]) == (54, 3, 2, 1, {"holds": 1})
-    assert counted("fp-t2", found["fp-t2"], columns=3)[:3] == (27, 2, 2)
+    assert counted("fp-t2", found["fp-t2"]) == (48, 3, 0, (3, 3, 1), 2, 1, {"holds": 1})
+    assert counted("fp-t2", found["fp-t2"], columns=3)[:5] == (24, 2, 0, (3, 3), 2)
+    assert counted("fp-t2", found["fp-t2"], without=["Local", "FedProto"]) == (36, 1, 0, (3,), 1, 1, {})
     lines = [line for line in index(tmp_path).splitlines() if line.startswith("| Table 2 | MNIST ")]
-    assert lines == ["| Table 2 | MNIST | [a](a.md), [b](b.md) | 3 of 54 | 1 of 2 | 1 | 0 | 0 |"]
+    assert lines == [  # of the earlier version, too, without Local
+        "| Table 2 | MNIST | [a](a.md), [b](b.md) | 3 of 48 | 1–3 | 1 of 2 | 1 | 0 | 0 |",
+        "| Table 2 | MNIST | [a](a.md), [b](b.md) | 2 of 36 | 3 | 1 of 2 | 1 | 0 | 0 |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "cells"), [("fp-t2", 48), ("tgp-t10", 14), ("plcc-t3", 40), ("tgp-t9", 16), ("fp-f3", 18)]
+)
+def test_cells_are_those_that_the_paper_prints(recipe: str, cells: int) -> None:
+    """Rows of ours, columns of stand-in data and shortened ones stand beside them; a curve has points."""
+    whole = load_recipe(recipe)
+    every = [cell(row.name, column.name) for row in whole.rows for column in whole.columns]
+    found = counted(recipe, [{"cells": every, "claims": []}])
+    assert (found.cells, found.run, found.run + found.beside) == (cells, cells, len(every))
 
 
 def test_what_was_not_run_says_so(tmp_path: Path) -> None:
     text = index(tmp_path)
     recipe = "[tgp-t3](../reference/recipes.md#tgp-t3)"
-    assert f"| Table 3 | local epochs | {recipe} | not run (0 of 21) | – | – | – | – |" in text
+    assert f"| Table 3 | local epochs | {recipe} | not run (0 of 21) | – | – | – | – | – |" in text

@@ -319,8 +319,62 @@ def test_claims(tmp_path: Path) -> None:
     recipe = recipe_of(tmp_path)
     (claim,) = claims(recipe, found := cells_of(tmp_path, recipe, A_BEHIND))
     assert (claim.text, claim.column, claim.holds, claim.verdict) == ("A > B", "x", False, "does not hold")
-    assert claim.why == "gp_local against clf; by -13.50; p = 0.0312 over 6 pairs of clients"
+    assert claim.why == "gp_local against clf; p = 0.0312 over 6 pairs of clients of 2 seeds"
     assert claims(recipe, found[:1]) == []  # --methods A: B is not in the table
+
+
+def with_c(recipe: Recipe, *columns: str, **printed: Sequence[float]) -> Recipe:
+    """With a third row C, A > C, and columns like x."""
+    (x,) = recipe.columns
+    rows = (*recipe.rows, dataclasses.replace(recipe.rows[1], name="C"))
+    orders = (*recipe.orders, dataclasses.replace(recipe.orders[0], below="C"))
+    more = tuple(dataclasses.replace(x, name=name, settings={"clients": 6}) for name in columns)
+    return dataclasses.replace(
+        recipe, rows=rows, orders=orders, columns=(x, *more), published={"mean": printed}
+    )
+
+
+def test_claims_of_one_row_are_corrected_together(tmp_path: Path) -> None:
+    """A is above B and C by as much in all six pairs: p = 2/64 each, 4/64 for two at once (Holm). Against B
+    alone it would hold."""
+    recipe = with_c(recipe_of(tmp_path), A=[50.0], B=[49.0], C=[49.0])
+    accuracies = {"A": A_BEHIND["B"], "B": A_BEHIND["A"], "C": A_BEHIND["A"]}
+    found = cells_of(tmp_path, recipe, accuracies)
+    assert [claim.holds for claim in claims(recipe, found)] == [None, None]
+    assert "p = 0.0625 (Holm, 2 tests) over 6 pairs of clients of 2 seeds" in claims(recipe, found)[0].why
+    (alone,) = claims(recipe, found[:2])
+    assert alone.holds
+
+
+@pytest.mark.parametrize(("of_b", "count"), [(49.0, 2), (51.0, 0)])
+def test_a_column_without_numbers_is_claimed_as_the_others_are(
+    tmp_path: Path, of_b: float, count: int
+) -> None:
+    """A is printed with 50 in x, nothing in y: A > B is claimed in both or in neither."""
+    nan = math.nan
+    recipe = with_c(recipe_of(tmp_path), "y", A=[50.0, nan], B=[of_b, nan], C=[50.0, nan])
+    found = cells_of(tmp_path, recipe, {**A_BEHIND, "C": A_BEHIND["A"]})
+    assert [claim.text for claim in claims(recipe, found)] == ["A > B"] * count
+
+
+def test_no_claim_between_different_seeds(tmp_path: Path) -> None:
+    """A has seeds 0 and 1, B seed 0 alone, both whole: other splits, so that data is not compared."""
+    recipe = recipe_of(tmp_path)
+    (a, _), (_, b) = (
+        cells_of(
+            tmp_path / str(seeds), recipe, {row: some[:seeds] for row, some in A_BEHIND.items()}, seeds=seeds
+        )
+        for seeds in (2, 1)
+    )
+    (claim,) = claims(recipe, [a, b])
+    assert (claim.holds, claim.why) == (None, "unequal seeds")
+
+
+def test_a_claim_says_which_row_is_spoilt(tmp_path: Path) -> None:
+    recipe = recipe_of(tmp_path)
+    a, b = cells_of(tmp_path, recipe, A_BEHIND)
+    (claim,) = claims(recipe, [a, dataclasses.replace(b, findings="collapsed")])
+    assert "; B is marked †; p = 0.0312" in claim.why
 
 
 @pytest.mark.parametrize(
@@ -353,7 +407,7 @@ def test_one_order_for_each_row_of_a_list(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ours", "why"),
     [
-        ([[90, 90], [90, 90]], "4 pairs of clients too few"),
+        ([[90, 90], [90, 90]], "4 pairs of clients of 2 seeds too few"),
         ([[61, 61, 65], [65, 69, 69]], "p = 1 over 6 pairs"),  # +1, −1, +1, −1, +1, −1
     ],
 )
@@ -501,9 +555,9 @@ prediction, local steps of a client in a round: A (gp_local, 3.0), B (clf, 3.0)
 
 ### Claims
 
-| claim | column | here |
-| --- | --- | ---: |
-| A > B | x | cannot tell: gp_local against clf; by -9.50; 4 pairs of clients too few for a test |
+| claim | column | by | here |
+| --- | --- | ---: | ---: |
+| A > B | x | -9.50 | cannot tell: gp_local against clf; 4 pairs of clients of 2 seeds too few for a test |
 """
 
 
@@ -527,6 +581,12 @@ def test_rounds_beside_the_printed_ones(tmp_path: Path) -> None:
     (table,) = rounds_table(recipe, cells(recipe, plans, done))
     assert [list(row) for row in table.rows] == [["A", "100", "10", "8"]]
     assert rounds_table(recipe_of(tmp_path), cells(recipe, plans, done)) == []
+    by_column = {"rounds": {"A": [200, 400]}, "mean": {"A": [50.0, 50.0]}}
+    (x,) = recipe.columns
+    columns = (x, dataclasses.replace(x, name="y"))
+    recipe = dataclasses.replace(recipe, published=by_column, columns=columns)
+    found = [dataclasses.replace(cells(recipe, plans, done)[0], column=name) for name in ("x", "y")]
+    assert [rounds_table(recipe, some)[0].rows[0][1] for some in (found[1:], found)] == ["400", "200–400"]
 
 
 @pytest.mark.parametrize(

@@ -279,13 +279,13 @@ def test_what_differs_in_training_is_listed_and_not_judged(
 
 
 def test_first_weights_are_alike_by_value_or_where_both_are_the_methods_own() -> None:
-    """The last is of a cell that an earlier call kept."""
-    texts = (f"own, {OWN}", f"common, {OWN}", "common", OWN)
-    own, asked, common, earlier = (Training({"init": text}) for text in texts)
+    """`earlier` is of a cell that an earlier call kept, `both` of one whose runs began in two ways."""
+    texts = (f"own, {OWN}", f"common, {OWN}", "common", OWN, f"common, own, {OWN}")
+    own, asked, common, earlier, both = (Training({"init": text}) for text in texts)
     assert different(own, asked) == different(own, earlier) == different(earlier, asked) == []
     assert different(earlier, common) == ["init"]
     assert different(asked, common) == []
-    assert different(own, common) == ["init"]
+    assert different(own, common) == different(own, both) == ["init"]
 
 
 def test_unequal_rounds_are_listed(tmp_path: Path) -> None:

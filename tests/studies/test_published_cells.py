@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,19 @@ from test_cells import A_BEHIND, recipe_of, run_all
 from protofed.core.errors import ConfigError
 from protofed.studies.cells import cells
 from protofed.studies.claims import as_claims, claims
-from protofed.studies.published import check_page, publish
-from protofed.studies.recipe import Order
+from protofed.studies.kept_cells import plan_page
+from protofed.studies.published import check_page
+from protofed.studies.published import publish as publish_planned
+from protofed.studies.recipe import Order, Recipe, load_recipe
 from protofed.studies.reproduce import Selection, plan_reproduction
 from protofed.studies.reproduction_table import listing
+from protofed.studies.runner import Done
+
+
+def publish(
+    path: Path, recipe: Recipe, choice: Selection, done: Mapping[str, Done], command: str
+) -> list[Path]:
+    return publish_planned(plan_page(recipe, choice, path.with_suffix(".json")), done, command)
 
 
 def test_a_page_and_its_outcome(tmp_path: Path) -> None:
@@ -76,6 +86,41 @@ def test_only_the_columns_that_were_chosen_have_numbers(tmp_path: Path) -> None:
     outcome = json.loads(page.with_suffix(".json").read_text())
     assert [(cell["row"], cell["column"]) for cell in outcome["cells"]] == [("A", "x"), ("B", "x")]
     assert {claim["column"] for claim in outcome["claims"]} == {"x"}
+    lines = [line for line in page.read_text().splitlines() if line.startswith("| A | y |")]
+    assert lines == ["| A | y | – | 60.00 | – | – | – | – | not run: clients changed |"]
+
+
+def test_an_option_is_that_of_the_chosen_rows(tmp_path: Path) -> None:
+    """B, kept from an earlier call, has no lam; and what no row can take is told before anything is run."""
+    recipe, page = recipe_of(tmp_path), tmp_path / "toy.md"
+    plans = plan_reproduction(recipe, Selection(rows=["B"]))
+    publish(page, recipe, Selection(rows=["B"]), run_all(tmp_path, plans, A_BEHIND), "toy --methods B")
+    choice = Selection(rows=["A"], settings={"options": {"lam": 2}})
+    done = run_all(tmp_path, plan_reproduction(recipe, choice), A_BEHIND)
+    publish(page, recipe, choice, done, "toy --methods A --set lam=2")
+    outcome = json.loads(page.with_suffix(".json").read_text())
+    assert [(cell["row"], cell["why"]) for cell in outcome["cells"]] == [("A", "lam changed"), ("B", "")]
+    with pytest.raises(ConfigError, match="several methods"):
+        plan_page(recipe, Selection(settings={"options": {"lam": 2}}), page.with_suffix(".json"))
+
+
+def test_a_page_beside_it_has_the_same_runs(tmp_path: Path) -> None:
+    """FedPLCC's Table V has two rows of its Table II: published there, they are on both pages."""
+    settings = {"data": "digit5:size=32"}
+    two, five = load_recipe("plcc-t2"), load_recipe("plcc-t5")
+    choice = Selection(rows=["FedAvg"], seeds=1, settings=settings)
+    (planned,) = plan_reproduction(two, choice)[0].runs
+    run = write_run(tmp_path / "run", planned, {"clf": [[60.0, 50.0, 40.0, 30.0, 20.0]] * 50})
+    publish(tmp_path / "two.md", two, choice, {planned.key: run}, "protofed reproduce plcc-t2")
+    publish(
+        tmp_path / "five.md", five, Selection(seeds=1, settings=settings), {}, "protofed reproduce plcc-t5"
+    )
+    cells = json.loads((tmp_path / "five.json").read_text())["cells"]
+    assert [(cell["row"], cell["ours"], cell["paper"]) for cell in cells] == [
+        ("contra w/o, corr w/o", 40.0, 60.394)
+    ]
+    publish(tmp_path / "five.md", five, Selection(seeds=1), {}, "protofed reproduce plcc-t5")  # of 64 pixels
+    assert json.loads((tmp_path / "five.json").read_text())["cells"] == []
 
 
 def test_a_call_that_brings_nothing_judges_anew(tmp_path: Path) -> None:

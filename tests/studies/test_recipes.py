@@ -194,6 +194,9 @@ def test_a_public_set_is_asked_of_rows_that_use_one():
     assert "public changed" in other["FCCL+"].why
     assert "public changed" not in other["FedAvg"].why
     assert other["FedAvg"].runs[0].key == none["FedAvg"].runs[0].key
+    for wrong, message in {"pcas": "pacs", "pacs:sze=32": "size"}.items():
+        with pytest.raises(ConfigError, match=message):
+            plan_reproduction(recipe, Selection(rows=["FedAvg"], settings={"public": wrong}))
 
 
 def test_mu_of_fedprox_depends_on_the_data():
