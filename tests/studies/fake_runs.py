@@ -19,9 +19,16 @@ def planned(row: str, seed: int = 0, **settings: Any) -> Planned:
 
 
 def write_run(
-    path: Path, plan: Planned, acc: Accuracies, up: int = 100, down: int = 200, steps: int = 6
+    path: Path,
+    plan: Planned,
+    acc: Accuracies,
+    up: int = 100,
+    down: int = 200,
+    steps: int = 6,
+    start: Mapping[str, Sequence[float]] | None = None,
 ) -> Done:
-    """A run whose clients have 10 test samples each; round r takes r seconds and half a second of tests."""
+    """A run whose clients have 10 test samples each; round r takes r seconds and half a second of tests.
+    `start` are the clients before the first round."""
     run = RunDir.create(path, plan.config.to_dict())
     rounds = len(next(iter(acc.values())))
     for r in range(1, rounds + 1):
@@ -31,6 +38,8 @@ def write_run(
             "down": {"params": down, "bytes": 4 * down},
         }
         cost |= {"clients": 2, "steps": steps}
+        if start and r == 1:
+            cost["start"] = {mode: _summary(values) for mode, values in start.items()}
         line = {"round": r, "train_loss": 1.0 / r, "test_loss": 2.0 / r, "acc": scores, **cost}
         run.append("metrics.jsonl", {**line, "seconds": float(r), "eval_seconds": 0.5})
         clients = {mode: list(values[r - 1]) for mode, values in acc.items()}

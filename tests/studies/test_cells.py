@@ -273,6 +273,16 @@ def test_a_recipe_that_measures_the_start_tests_there(tmp_path: Path) -> None:
     assert plan.runs[0].key != plain.runs[0].key
 
 
+def test_the_accuracy_before_training(tmp_path: Path) -> None:
+    """By classifier: 10 and 14 before the first round, 50 after it."""
+    recipe = recipe_of(tmp_path, column='measure = "start"')
+    plans = plan_reproduction(recipe, Selection(rows=["A"], seeds=1))
+    (planned,) = plans[0].runs
+    acc = {"gp_local": [[50.0, 50.0]] * 2, "clf": [[60.0, 60.0]] * 2}
+    run = write_run(tmp_path / "run", planned, acc, start={"clf": [10.0, 14.0]})
+    assert cells(recipe, plans, {planned.key: run})[0].ours == 12.0
+
+
 def test_the_released_spread_is_that_of_its_rows_and_said(tmp_path: Path) -> None:
     """Clients at 80 and 40 (10 samples each), with a classifier that is always right: 20; with counters
     that run on through both (10 + 8) / 20 = 90, then (18 + 10 + 4) / 40 = 80: 5 around 85."""

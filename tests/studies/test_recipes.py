@@ -11,12 +11,17 @@ import pytest
 from protofed import experiment
 from protofed.config import read_recipe, resolve
 from protofed.core.errors import ConfigError
+from protofed.data import divide, load
 from protofed.studies import costs
 from protofed.studies.cells import AGREES, DIFFERS, NO_NUMBER, NOT_RUN, cells
 from protofed.studies.likeness import Training, different, training_by
 from protofed.studies.recipe import load_recipe, read, recipe_folder, recipe_ids
 from protofed.studies.reproduce import Selection, plan_reproduction
 
+needs_mnist = pytest.mark.skipif(
+    not (Path(os.environ.get("PROTOFED_DATA", "/nonexistent")) / "mnist.npz").exists(),
+    reason="mnist.npz is not in the folder that PROTOFED_DATA names",
+)
 EXPECTED = {
     "fp-t2", "fp-t3", "fp-t4", "fp-f3", "fp-f4", "fp-params", "tgp-t1", "tgp-t5", "tgp-t6", "tgp-t7",
     "tgp-t8", "tgp-t9", "tgp-t10", "tgp-t12", "pm-t2", "pm-t3", "plcc-t2", "plcc-t5", "tgp-t2", "tgp-t3",
@@ -168,6 +173,67 @@ def test_settings_of_some_cells():
     assert (fedavg.train.batch_size, fedavg.rounds.rounds) == (8, 150)
     assert plans["FedProto-mh", "n=3, stdev 2"].runs[0].config.models == "fedproto-mh"
     assert [planned.seed for planned in plans["Local", "n=3, stdev 2"].runs] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "sizes"),
+    [
+        *((name, "FedProto", {8}) for name in ("fp-t2", "fp-t3", "fp-t4", "fp-f3", "fp-f4")),
+        *((name, "FedProto (released batch)", {4}) for name in ("fp-t2", "fp-t3", "fp-f3")),
+        ("fp-t4", "FedProto (released batch)", {32}),
+    ],
+)
+def test_batches_are_those_of_the_appendix_but_in_a_row_of_its_own(name, row, sizes):
+    plans = plan_reproduction(load_recipe(name), Selection(rows=[row], seeds=1))
+    assert {planned.config.train.batch_size for plan in plans for planned in plan.runs} == sizes
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "measure"),
+    [
+        ("pm-t2", "loss", "aggregate_loss"),
+        ("pm-f2", "loss", "aggregate_loss"),
+        ("tgp-f4", "", "train_error"),
+        ("fp-t4", "before", "start"),
+    ],
+)
+def test_what_columns_measure(name, columns, measure):
+    """The loss of ProtoMargin's Table 2 is the aggregate model's (§5.1), FedTGP's Figure 4 is an error on
+    training samples, and FedProto's CIFAR10 has an accuracy before training."""
+    recipe = load_recipe(name)
+    found = [column.measure or recipe.about.measure for column in recipe.columns if columns in column.name]
+    assert set(found) == {measure}
+
+
+def test_what_rows_show():
+    """mIoU with and without the background; ± as released where the paper's authors printed it so."""
+    assert {row.mode for row in load_recipe("pm-f5").rows} == {"miou_clf", "miou_objects_clf"}
+    for name in ("fp-t2", "fp-t3", "fp-t4"):
+        released = {row.name for row in load_recipe(name).rows if row.released_spread}
+        assert released >= {"FedProto", "FedProto-mh"}
+    before = load_recipe("fp-t4")
+    assert before.printed("mean", "FedProto", before.columns[-1].name) == 27.55
+
+
+@pytest.mark.parametrize(("name", "aux"), [("tgp-t10", "htcnn:1"), ("tgp-t11", "cnn4")])
+def test_auxiliary_models_are_the_released_ones(name, aux):
+    plans = plan_reproduction(load_recipe(name), Selection(rows=["FML", "FedKD"], seeds=1))
+    assert {planned.config.options["aux"] for plan in plans for planned in plan.runs} == {aux}
+
+
+@pytest.mark.parametrize("name", ["plcc-t2", "plcc-t5"])
+def test_that_mnist_m_gives_its_neighbour_away_is_said(name):
+    assert "MNIST-M's training rows made of MNIST's test digits" in load_recipe(name).about.stand_in
+
+
+@needs_mnist
+@pytest.mark.parametrize(("name", "column"), [("pm-t2", "acc MNIST"), ("pm-t3", "δ=0%")])
+def test_the_size_of_the_power_law_is_that_of_the_first_seed(name, column):
+    recipe = load_recipe(name)
+    config = plan_reproduction(recipe, Selection(columns=[column], seeds=1))[0].runs[0].config
+    split = divide(config.partition, load(config.data), config.clients, config.seed)
+    dealt = sum(len(rows) for part in (split.train, split.test) for rows in part)
+    assert any(f"{dealt:,}" in note for note in recipe.about.notes), dealt
 
 
 @pytest.mark.parametrize("name", recipe_ids())
