@@ -17,7 +17,7 @@ from ..studies.study_progress import StudyProgress
 from ..studies.tables import FORMATS, Table, as_csv
 from .output import make_console, tell
 
-PLACES = ("--out", "--publish")  # flags with places of files
+PASSING = ("--out", "--publish", "--budget")  # flags that decide where files go, and how far one call gets
 
 
 def add_study_flags(parser: argparse.ArgumentParser, seeds: int | None, out: str) -> None:
@@ -46,12 +46,12 @@ def add_study_flags(parser: argparse.ArgumentParser, seeds: int | None, out: str
 
 
 def given_command() -> str:
-    """As it was given, without the places of files, which change nothing that is printed."""
+    """As it was given, without what changes nothing that is printed once all runs are finished."""
     words, kept = iter(sys.argv[1:]), []
     for word in words:
-        if word in PLACES:
+        if word in PASSING:
             next(words, None)
-        elif word.partition("=")[0] not in PLACES:
+        elif word.partition("=")[0] not in PASSING:
             kept.append(word)
     return "protofed " + shlex.join(kept)
 

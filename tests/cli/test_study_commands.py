@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from small_run import Call
 
+from protofed.cli.study import given_command
 from protofed.runs.directory import RunDir
 
 SMALL = ("--models", "mlp", "--clients", "4", "--epochs", "1", "--engine", "sequential")
@@ -107,6 +108,12 @@ def test_a_killed_comparison_goes_on(tmp_path: Path, call: Call) -> None:
     assert call(*argv, "--quiet").code == 0
     runs = [RunDir.open(path) for path in Path("c/runs").iterdir()]
     assert [len(run.lines("metrics.jsonl")) for run in runs] == [12, 12]
+
+
+def test_the_command_on_a_page_is_the_one_for_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["protofed", "reproduce", "fp-t2", "--budget", "1h", "--out=runs/a b", "--methods", "FedProto"]
+    monkeypatch.setattr(sys, "argv", [*words, "--publish", "page.md"])
+    assert given_command() == "protofed reproduce fp-t2 --methods FedProto"
 
 
 def test_a_budget_leaves_work_and_says_so(call: Call) -> None:
