@@ -42,7 +42,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         type=Path,
         metavar="FILE.md",
         help="also write the page here, and its outcome as FILE.json beside it, as docs/results keeps them; "
-        "rows, columns and seeds that it has from earlier calls stay, and what rests on the same runs as another "
+        "rows, columns and seeds that it has from earlier calls stay, what rests on the same runs as another "
         "page there is taken from that; with --budget 0s its claims are judged anew, without a run",
     )
     add_study_flags(parser, None, "runs/RECIPE")
