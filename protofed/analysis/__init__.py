@@ -18,4 +18,5 @@ membership.py           whether a sample was among the training samples
 inversion.py            inputs found from prototypes; reconstructions.py: at one client, in all ways
 gradient_inversion.py   inputs found from the change of the weights that one round makes
 canaries.py             an ε that tests prove, which must lie below the one that is claimed
+watch.py                how far such an analysis is, told to whoever waits for it
 """

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ from ..core.data import LocalData
 from ..core.rng import torch_generator
 from ..metrics.attack_scores import psnr, scaled_error
 from .membership import Features
+from .watch import NOBODY, Watch
 
 RATE = 0.1  # Adam's first step, in deviations of the inputs; falls to 0
 SMOOTH, NEAR = 0.03, 0.03  # weights of roughness, and of the distance from the start
@@ -60,27 +62,33 @@ def scale_of(samples: Sequence[Tensor]) -> Scale:
     return Scale(float(x.min()), float(x.max()), mean, variance)
 
 
-def invert(
-    features: Features, rows: Tensor, starts: Tensor, smooth: Tensor, scale: Scale, steps: int, key: int = 0
-) -> Tensor:
+class Descent(NamedTuple):
+    """How an attacker goes down. The same key, the same numbers; `watch` hears of each row's steps."""
+
+    scale: Scale
+    steps: int
+    key: int = 0
+    watch: Watch = NOBODY
+
+
+def invert(features: Features, rows: Tensor, starts: Tensor, smooth: Tensor, how: Descent) -> Tensor:
     """Inputs [J, …] whose features come near to rows [J, E], from these starts (`descend`)."""
     length = rows.square().sum(1).clamp(min=1e-12)
-    return descend(lambda x: (features(x) - rows).square().sum(1) / length, starts, smooth, scale, steps, key)
+    return descend(lambda x: (features(x) - rows).square().sum(1) / length, starts, smooth, how)
 
 
-def descend(
-    away: Callable[[Tensor], Tensor], starts: Tensor, smooth: Tensor, scale: Scale, steps: int, key: int
-) -> Tensor:
+def descend(away: Callable[[Tensor], Tensor], starts: Tensor, smooth: Tensor, how: Descent) -> Tensor:
     """Inputs [J, …] that are little away, [J], from these starts; `smooth` [J]: whether smooth inputs are
-    likely, else those near to the start. The same key, the same numbers."""
-    deviation, flat = scale.deviation, starts.ndim == 2
-    noise = torch.randn(starts.shape[1:], generator=torch_generator("inversion", key), dtype=torch.float64)
+    likely, else those near to the start."""
+    scale, flat = how.scale, starts.ndim == 2
+    deviation, generator = scale.deviation, torch_generator("inversion", how.key)
+    noise = torch.randn(starts.shape[1:], generator=generator, dtype=torch.float64)
     blurred = smooth.reshape(-1, *[1] * noise.ndim)  # networks may have no gradient at a plain input
     u = (START * noise.to(starts) * blurred).requires_grad_()  # in deviations from the start
     optimiser = torch.optim.Adam([u], lr=RATE)
-    fall = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.02, max(1, steps))
+    fall = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.02, max(1, how.steps))
     with torch.enable_grad():
-        for _ in range(steps):
+        for _ in range(how.steps):
             x = _within(starts + deviation * u, scale)
             near = NEAR * u.square().flatten(1).mean(1)
             prior = near if flat else torch.where(smooth, SMOOTH * _roughness(u), near)
@@ -88,6 +96,7 @@ def descend(
             u.grad.nan_to_num_(0.0, 0.0, 0.0)
             optimiser.step()
             fall.step()
+            how.watch.step(len(starts))
     return _within(starts + deviation * u.detach(), scale)
 
 

@@ -35,6 +35,7 @@ from .reconstructions import NO_UPLOAD, Found, reconstruct
 from .revealed import Revealed, revealed
 from .run_metrics import evaluated_net
 from .uploads_again import Seen, Sent, joined, uploads
+from .watch import NOBODY, Watch
 
 MOST_IN_SUM = 100  # clients whose uploads are made for a sum
 PSNR, ERROR = "psnr", "error"
@@ -92,10 +93,11 @@ def measure_leakage(
     asked: Sequence[str] | None = None,
     samples: int = 500,
     steps: int = 200,
+    watch: Watch = NOBODY,
 ) -> Leakage:
     """Attack these clients. `taken`: how often each took part; `latest`: who did in the last round, whose
     uploads sums are made of; `asked`: protections (None: the usual ones); `samples`: most members, and
-    others, of a client; `steps`: of inversion, 0 for none."""
+    others, of a client; `steps`: of inversion, 0 for none; `watch` hears how far it is."""
     algorithm, round = experiment.task.algorithm, experiment.federation.round
     if algorithm.needs.merged:
         raise ConfigError(
@@ -108,8 +110,8 @@ def measure_leakage(
         return Leakage(algorithm.name, round, tuple(clients), 0, nothing, [], remarks=[remark])
     present = [client for client in (latest or experiment.active) if client not in clients]
     everybody = sorted({*clients, *present[: max(0, MOST_IN_SUM - len(clients))]})
-    sent = uploads(experiment, everybody)
-    made = protections(experiment, asked, len(everybody))
+    made = protections(experiment, asked, len(everybody))  # what is refused is so before clients train
+    sent = uploads(experiment, everybody, watch)
     views = _views(experiment, made, sent)
     found = Leakage(
         algorithm.name,
@@ -119,13 +121,16 @@ def measure_leakage(
         revealed(experiment, sent, clients, taken),
         made,
         PSNR if len(experiment.data.train(clients[0]).x.shape) == 4 else ERROR,
-        membership=_membership(experiment, clients, views, samples),
+        membership=_membership(experiment, clients, views, samples, watch),
         remarks=_remarks(experiment, clients, views),
     )
     if not steps or _not_inverted(experiment, clients[0], views[NONE][clients[0]]):
         return found
     trained = [client for client in clients if experiment.data.size(client)]
-    every = [reconstruct(experiment, k, {n: seen[k] for n, seen in views.items()}, steps) for k in trained]
+    every = []
+    for number, k in enumerate(trained, 1):
+        seen = {name: one[k] for name, one in views.items()}
+        every.append(reconstruct(experiment, k, seen, steps, watch, f" ({number} of {len(trained)})"))
     return replace(found, inversion=_inversion(found.measure, every), pictures=dict(zip(trained, every)))
 
 
@@ -177,7 +182,9 @@ def _remarks(experiment: Experiment, clients: Sequence[int], views: Views) -> li
 # membership
 
 
-def _membership(experiment: Experiment, clients: Sequence[int], views: Views, samples: int) -> list[Member]:
+def _membership(
+    experiment: Experiment, clients: Sequence[int], views: Views, samples: int, watch: Watch
+) -> list[Member]:
     """With each protection by each attack; first of all by networks that know no sample."""
     rows = {
         client: [some(data, samples, experiment.task.seed, client) for data in _both(experiment, client)]
@@ -186,11 +193,13 @@ def _membership(experiment: Experiment, clients: Sequence[int], views: Views, sa
     found = {(NO_UPLOAD, UNTRAINED): [by_loss(untrained(experiment, k), *rows[k]) for k in clients]}
     if all(_stays(experiment, k, views[NONE][k]) for k in clients):
         found[NO_UPLOAD, KEPT] = [by_loss(evaluated_net(experiment, k), *rows[k]) for k in clients]
+    watch.begin("membership inference", len(views) * len(clients))
     for protection, seen in views.items():
         for client in clients:
             scores = _attacks(experiment, client, seen[client], views[NONE][client], rows[client])
             for attack, one in scores.items():
                 found.setdefault((protection, attack), []).append(one)
+            watch.step()
     made = {names: together(scores) for names, scores in found.items()}
     return [Member(*names, *vars(one).values()) for names, one in made.items() if one is not None]
 

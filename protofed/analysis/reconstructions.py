@@ -10,12 +10,14 @@ import torch
 from torch import Tensor
 
 from ..core.data import LocalData
+from ..core.record import Tree
 from ..experiment import Experiment
-from .gradient_inversion import change_of, invert_change
-from .inversion import NOTHING, OTHERS, Scale, guesses, invert, likeness, scale_of
+from .gradient_inversion import Attempt, change_of, invert_changes
+from .inversion import NOTHING, OTHERS, Descent, guesses, invert, likeness, scale_of
 from .membership import SENT, Features, maps
 from .protections import NONE
 from .uploads_again import Seen
+from .watch import NOBODY, Watch
 
 MOST_OTHERS = 20  # clients whose samples an attacker is taken to have
 NO_UPLOAD = "no upload"
@@ -46,16 +48,30 @@ class _Block(NamedTuple):
     cls: Tensor
 
 
-def reconstruct(experiment: Experiment, client: int, seen: Mapping[str, Seen], steps: int) -> Found:
-    """Invert what is seen of a client with each protection; first come guesses that need no upload."""
+def reconstruct(
+    experiment: Experiment,
+    client: int,
+    seen: Mapping[str, Seen],
+    steps: int,
+    watch: Watch = NOBODY,
+    place: str = "",
+) -> Found:
+    """Invert what is seen of a client with each protection; first come guesses that need no upload. `watch`
+    hears of the steps of every row, and `place`, which of the clients this is."""
     data, others = experiment.data.train(client), _others(experiment, client)
-    scale, classes = scale_of([one.x for one in others]), torch.unique(data.y)
-    known = guesses(others, classes, scale)
+    how = Descent(scale_of([one.x for one in others]), steps, client, watch)
+    classes = torch.unique(data.y)
+    known = guesses(others, classes, how.scale)
     found = [Guess(NO_UPLOAD, "", start, x, classes) for start, x in known.items()]
-    for network, (features, blocks) in _by_network(experiment, client, seen, classes).items():
-        found += _inverted(network, features, blocks, known, classes, scale, steps, client)
-    found += _from_changes(experiment, client, seen, known, classes, scale, steps)
-    like = [likeness(one.x, one.cls, data, scale) for one in found]
+    networks = _by_network(experiment, client, seen, classes)
+    sent = {name: one.weights for name, one in seen.items() if one.weights}
+    rows = sum(len(one.rows) for _, blocks in networks.values() for one in blocks) + len(sent) * len(classes)
+    how.watch.begin(f"inversion in {steps} steps, client {client}{place}", len(known) * rows * steps)
+    for network, (features, blocks) in networks.items():
+        found += _inverted(network, features, blocks, known, classes, how)
+    if sent:
+        found += _from_changes(experiment, client, sent, known, classes, how)
+    like = [likeness(one.x, one.cls, data, how.scale) for one in found]
     shown = next((k for k, one in enumerate(found) if one.protection == NONE), 0)
     first = [
         int(torch.nonzero(found[shown].cls == c)[0]) for c in classes if bool((found[shown].cls == c).any())
@@ -68,19 +84,18 @@ def reconstruct(experiment: Experiment, client: int, seen: Mapping[str, Seen], s
 def _from_changes(
     experiment: Experiment,
     client: int,
-    seen: Mapping[str, Seen],
+    sent: Mapping[str, Tree],
     known: Mapping[str, Tensor],
     classes: Tensor,
-    scale: Scale,
-    steps: int,
+    how: Descent,
 ) -> list[Guess]:
-    found = []
-    for protection, one in seen.items():
-        for start, x in known.items() if one.weights else ():
-            smooth = start == NOTHING
-            x = invert_change(experiment, client, one.weights, classes, x, smooth, scale, steps)
-            found.append(Guess(protection, change_of(experiment, client, one.weights), start, x, classes))
-    return found
+    names = [(protection, start) for protection in sent for start in known]
+    attempts = [Attempt(sent[protection], known[start], start == NOTHING) for protection, start in names]
+    found = invert_changes(experiment, client, classes, attempts, how)
+    return [
+        Guess(protection, change_of(experiment, client, sent[protection]), start, x, classes)
+        for (protection, start), x in zip(names, found)
+    ]
 
 
 def _others(experiment: Experiment, client: int) -> list[LocalData]:
@@ -110,9 +125,7 @@ def _inverted(
     blocks: Sequence[_Block],
     known: Mapping[str, Tensor],
     classes: Tensor,
-    scale: Scale,
-    steps: int,
-    client: int,
+    how: Descent,
 ) -> list[Guess]:
     starts, rows = [], []
     for block in blocks:
@@ -121,7 +134,7 @@ def _inverted(
         rows += [block.rows, block.rows]
     sizes = [len(one) for one in rows]
     smooth = torch.cat([torch.full((size,), k % 2 == 0) for k, size in enumerate(sizes)])
-    x = invert(features, torch.cat(rows), torch.cat(starts), smooth, scale, steps, client)
+    x = invert(features, torch.cat(rows), torch.cat(starts), smooth, how)
     name = network.split(" (")[0]
     return [
         Guess(blocks[k // 2].protection, name, (NOTHING, OTHERS)[k % 2], part, blocks[k // 2].cls)

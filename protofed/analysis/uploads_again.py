@@ -22,6 +22,7 @@ from ..core.task import ClientTurn, Turn
 from ..experiment import Experiment
 from ..ops.pooled import PooledSums
 from ..trust.uploads import class_field, row_fields, sending
+from .watch import NOBODY, Watch
 
 EMBEDDINGS, LOGITS, MAPPED = "embeddings", "logits", "the common map"  # of what rows are means
 
@@ -45,15 +46,20 @@ class Seen(NamedTuple):
 
 
 @torch.no_grad()
-def uploads(experiment: Experiment, clients: Collection[int]) -> list[Sent]:
+def uploads(experiment: Experiment, clients: Collection[int], watch: Watch = NOBODY) -> list[Sent]:
     """The uploads of these clients, leg by leg; those of a leg without uploads are left out."""
     task, state = experiment.task, experiment.federation.state
     if isinstance(task.algorithm, PooledSums):  # whose server adds each client once: as if nobody were in it
         state = replace(task.algorithm.init(task, Turn(task, 0)), scale=state.scale)  # type: ignore[attr-defined]
-    return [
-        Sent(leg, {client: _again(experiment, leg, client) for client in sorted(clients)}, state)
-        for leg in sending(task.algorithm)
-    ]
+    legs, found = sending(task.algorithm), []
+    watch.begin("uploads, made again", len(legs) * len(clients))
+    for leg in legs:
+        replies = {}
+        for client in sorted(clients):
+            replies[client] = _again(experiment, leg, client)
+            watch.step()
+        found.append(Sent(leg, replies, state))
+    return found
 
 
 def _again(experiment: Experiment, leg: Leg, client: int) -> Reply:

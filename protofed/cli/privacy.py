@@ -22,6 +22,7 @@ from ..runs.outcome import Outcome
 from .output import make_console, tell
 from .parser import add_import
 from .privacy_tables import caveats, inversion_table, membership_table, protection_lines, revealed_table
+from .progress import PartProgress
 
 CLIENTS = 5  # that are attacked by default
 
@@ -60,7 +61,12 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         help="most training rows, and most test rows, of a client (default: 500)",
     )
     parser.add_argument(
-        "--steps", type=int, default=200, metavar="N", help="steps of inversion; 0: none (default: 200)"
+        "--steps",
+        type=int,
+        default=200,
+        metavar="N",
+        help="steps of inversion, which take most of the time: minutes for ResNets whose weights go up. Fewer "
+        "are quicker and find less; 0: none (default: 200)",
     )
     parser.add_argument(
         "--figure",
@@ -78,6 +84,7 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         "--trials", type=int, default=2000, metavar="N", help="with --audit: draws of noise (default: 2000)"
     )
     add_import(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress; the tables are still printed")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(function=command)
 
@@ -95,7 +102,10 @@ def command(args: argparse.Namespace) -> int:
     taken = participation(outcome.lines)
     latest = outcome.lines[-1].get("participants") if outcome.lines else None
     clients = _chosen(experiment, args.client, taken)
-    found = measure_leakage(experiment, clients, taken, latest, args.protect, args.samples, args.steps)
+    with PartProgress(args.quiet or args.json) as watch:
+        found = measure_leakage(
+            experiment, clients, taken, latest, args.protect, args.samples, args.steps, watch
+        )
     audits = _audited(experiment, found, args.trials) if args.audit else []
     if args.json:
         sys.stdout.write(json.dumps(_as_dict(found, audits)) + "\n")

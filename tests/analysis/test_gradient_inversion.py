@@ -7,8 +7,8 @@ import torch
 
 pytest.importorskip("flwr", reason="secure sums need Flower: pip install 'protofed[deploy]'")
 
-from protofed.analysis.gradient_inversion import CHANGE, invert_change, sent_down
-from protofed.analysis.inversion import NOTHING, OTHERS, scale_of
+from protofed.analysis.gradient_inversion import CHANGE, Attempt, angle_to, invert_changes, sent_down
+from protofed.analysis.inversion import NOTHING, OTHERS, Descent, scale_of
 from protofed.analysis.leakage import Leakage, measure_leakage
 from protofed.analysis.protections import NONE
 from protofed.analysis.reconstructions import NO_UPLOAD
@@ -50,12 +50,26 @@ def test_a_change_that_is_the_gradient_of_known_inputs_is_met_by_them() -> None:
     names = list(experiment.task.names(0).parameters)
     steps = torch.autograd.grad(loss, [model[name] for name in names])
     came_up = {name: before[name] - 0.1 * step for name, step in zip(names, steps, strict=True)}
-    scale = scale_of([data.x])
-    found = invert_change(experiment, 0, came_up, data.y, data.x, False, scale, 50)
-    assert float((found - data.x).abs().max()) < 0.02 * (scale.high - scale.low)
     turned = {name: before[name] + 0.1 * step for name, step in zip(names, steps, strict=True)}
-    away = invert_change(experiment, 0, turned, data.y, data.x, False, scale, 50)
-    assert float((away - data.x).abs().max()) > 0.1 * (scale.high - scale.low)
+    how = Descent(scale_of([data.x]), 50)
+    attempts = [Attempt(one, data.x, False) for one in (came_up, turned)]
+    stayed, went = invert_changes(experiment, 0, data.y, attempts, how)
+    assert float((stayed - data.x).abs().max()) < 0.02 * (how.scale.high - how.scale.low)
+    assert float((went - data.x).abs().max()) > 0.1 * (how.scale.high - how.scale.low)
+
+
+def test_the_angle_and_its_gradient_are_torchs() -> None:
+    draw = torch.Generator().manual_seed(0)
+    gradient, change = torch.randn(2, 1000, generator=draw, dtype=torch.float64)
+    gradient.requires_grad_()
+    plain = 1 - torch.nn.functional.cosine_similarity(gradient, change, dim=0)
+    ours = angle_to(change)(gradient)
+    torch.testing.assert_close(ours, plain)
+    (one,), (other,) = (torch.autograd.grad(3 * value, [gradient]) for value in (ours, plain))
+    torch.testing.assert_close(one, other)
+    nowhere = torch.zeros(1000, dtype=torch.float64, requires_grad=True)
+    (pull,) = torch.autograd.grad(angle_to(change)(nowhere), [nowhere])
+    assert bool(torch.isfinite(pull).all())
 
 
 def test_layers_that_are_not_sent_are_named() -> None:

@@ -11,13 +11,14 @@ import torch
 
 pytest.importorskip("flwr", reason="secure sums and int8 need Flower: pip install 'protofed[deploy]'")
 
-from protofed.analysis.inversion import NOTHING, OTHERS, invert, likeness, scale_of
+from protofed.analysis.inversion import NOTHING, OTHERS, Descent, invert, likeness, scale_of
 from protofed.analysis.leakage import Leakage, measure_leakage
 from protofed.analysis.membership import COMMON, OWN, by_loss, by_rows, maps, together, untrained
 from protofed.analysis.protections import NONE, protections
 from protofed.analysis.reconstructions import NO_UPLOAD
 from protofed.analysis.run_metrics import evaluated_net
 from protofed.analysis.uploads_again import read, uploads
+from protofed.analysis.watch import Watch
 from protofed.config import resolve
 from protofed.core.data import LocalData
 from protofed.core.errors import ConfigError
@@ -91,7 +92,7 @@ def test_a_map_that_does_no_harm_is_inverted_exactly():
     start = torch.full((2, 1, 4, 4), 0.5)
     rows = x[:2].flatten(1)
     smooth = torch.tensor([True, False])
-    found = invert(lambda one: one.flatten(1), rows, start, smooth, scale, 400)
+    found = invert(lambda one: one.flatten(1), rows, start, smooth, Descent(scale, 400))
     assert float((found - x[:2]).abs().max()) < 0.1
     assert scale.image
     assert found.min() >= scale.low
@@ -158,6 +159,26 @@ def test_every_kind_of_upload(method, attacks, inverted):
     assert found.measure == "error"  # of tables
     assert inverted or any("no inversion" in remark for remark in found.remarks)
     assert all(0 <= one.auc <= 1 and 0 <= one.tpr <= 1 for one in found.membership)
+
+
+@pytest.mark.parametrize("method", ["fedproto", "fedavg", "fedplcc", "fedncm"])  # rows, weights, both, sums
+def test_whoever_waits_hears_of_every_step(method):
+    heard: list[list] = []
+
+    class Heard(Watch):
+        def begin(self, what, total):
+            heard.append([what, total, 0])
+
+        def step(self, count=1):
+            heard[-1][2] += count
+
+    measure_leakage(played(method), CLIENTS, steps=3, watch=Heard())
+    assert [what for what, _, _ in heard] == [
+        "uploads, made again",
+        "membership inference",
+        *(f"inversion in 3 steps, client {client} ({number} of 3)" for number, client in enumerate(CLIENTS, 1)),
+    ]
+    assert all(total == done > 0 for _, total, done in heard)
 
 
 def test_series_and_normalisation_layers(tmp_path: Path):

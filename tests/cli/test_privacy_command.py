@@ -25,6 +25,16 @@ def test_tables_figure_and_what_they_do_not_show(finished, call, tmp_path):
     assert (tmp_path / "f.png").stat().st_size > 1000
 
 
+def test_progress(finished, call):
+    finished("a")
+    argv = ("privacy", "a", *QUICK, "--client", "0", "--client", "2", "--protect", "int8")
+    told = call(*argv)
+    assert "inversion in 2 steps, client 2 (2 of 2)" in told.err
+    quiet = call(*argv, "--quiet")
+    assert (quiet.err, quiet.out) == ("", told.out)
+    assert call(*argv, "--json").err == ""
+
+
 def test_json_is_the_same_twice(finished, call):
     finished("a")
     argv = ("privacy", "a", *QUICK, "--client", "1", "--protect", "dp:client:noise=2", "--json")
