@@ -39,6 +39,30 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
+    _add_attacks(parser)
+    parser.add_argument(
+        "--figure",
+        type=Path,
+        metavar="FILE",
+        help="images of the first attacked client beside their reconstructions: .png, .svg or .pdf",
+    )
+    parser.add_argument(
+        "--audit",
+        action="store_true",
+        help="also: canaries against the noise of each protection with ε; the lower bound that they prove "
+        "must lie below the ε that is claimed",
+    )
+    parser.add_argument(
+        "--trials", type=int, default=2000, metavar="N", help="with --audit: draws of noise (default: 2000)"
+    )
+    add_import(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress; the tables are still printed")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(function=command)
+
+
+def _add_attacks(parser: argparse.ArgumentParser) -> None:
+    """What is attacked, behind which protections, and how long."""
     parser.add_argument(
         "--client",
         type=int,
@@ -65,28 +89,9 @@ def add(commands: Any, argv: Sequence[str]) -> None:
         type=int,
         default=200,
         metavar="N",
-        help="steps of inversion, which take most of the time: minutes for ResNets whose weights go up. Fewer "
-        "are quicker and find less; 0: none (default: 200)",
+        help="steps of inversion, which take most of the time: minutes where ResNets send their weights; "
+        "fewer are quicker and find less, 0: none (default: 200)",
     )
-    parser.add_argument(
-        "--figure",
-        type=Path,
-        metavar="FILE",
-        help="images of the first attacked client beside their reconstructions: .png, .svg or .pdf",
-    )
-    parser.add_argument(
-        "--audit",
-        action="store_true",
-        help="also: canaries against the noise of each protection with ε; the lower bound that they prove "
-        "must lie below the ε that is claimed",
-    )
-    parser.add_argument(
-        "--trials", type=int, default=2000, metavar="N", help="with --audit: draws of noise (default: 2000)"
-    )
-    add_import(parser)
-    parser.add_argument("--quiet", action="store_true", help="no progress; the tables are still printed")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(function=command)
 
 
 def command(args: argparse.Namespace) -> int:

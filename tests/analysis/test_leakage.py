@@ -176,7 +176,10 @@ def test_whoever_waits_hears_of_every_step(method):
     assert [what for what, _, _ in heard] == [
         "uploads, made again",
         "membership inference",
-        *(f"inversion in 3 steps, client {client} ({number} of 3)" for number, client in enumerate(CLIENTS, 1)),
+        *(
+            f"inversion in 3 steps, client {client} ({number} of 3)"
+            for number, client in enumerate(CLIENTS, 1)
+        ),
     ]
     assert all(total == done > 0 for _, total, done in heard)
 
